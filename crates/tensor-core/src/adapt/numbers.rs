@@ -1,0 +1,508 @@
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "casts are what this module is for; what they lose is counted"
+)]
+
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{on_units, whole};
+use crate::{AlignedBytes, DType, ShapeError, Source, SourceError, bf16, f16};
+
+/// Elements of a source as another dtype, with a count of what the change lost.
+///
+/// Casts go between `bool`, the integers and the floats. Exact values stay exact; others round
+/// to the nearest float, ties to even, once (also from `f64` to the halves). Floats beyond the
+/// target's range become infinity, integers and floats beyond an integer's range are clamped,
+/// fractions are cut, NaN stays NaN in a float and becomes 0 in an integer; every such element is
+/// counted. Non-zero is true.
+///
+/// ```
+/// use tensor_core::{Bytes, Cast, DType, Source};
+///
+/// let floats = Bytes::copy_from_slice(&[1.5f32.to_le_bytes(), 70000f32.to_le_bytes()].concat());
+/// let cast = Cast::new(floats, DType::F32, DType::F16)?;
+/// assert_eq!(cast.read(0..4)?, &[0x00, 0x3E, 0x00, 0x7C][..]); // 1.5 and infinity
+/// assert_eq!(cast.counts().overflowed(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Cast<S> {
+    inner: S,
+    from: DType,
+    to: DType,
+    counts: Arc<CastCounts>,
+}
+
+/// How many elements a [`Cast`] changed, over all bytes read through it so far.
+#[derive(Debug, Default)]
+pub struct CastCounts {
+    rounded: AtomicUsize,
+    overflowed: AtomicUsize,
+    underflowed: AtomicUsize,
+}
+
+impl CastCounts {
+    /// Elements whose value is not exactly the old one, without those of the other counts.
+    pub fn rounded(&self) -> usize {
+        self.rounded.load(Ordering::Relaxed)
+    }
+
+    /// Finite elements that were out of the target's range, and NaNs in an integer.
+    pub fn overflowed(&self) -> usize {
+        self.overflowed.load(Ordering::Relaxed)
+    }
+
+    /// Non-zero elements that became zero or lost digits as subnormal numbers.
+    pub fn underflowed(&self) -> usize {
+        self.underflowed.load(Ordering::Relaxed)
+    }
+}
+
+impl<S: Source> Cast<S> {
+    /// Whether values of `from` can be cast to `to`.
+    pub fn is_supported(from: DType, to: DType) -> bool {
+        let number = |dtype: DType| dtype.is_float() || dtype.is_integer() || dtype == DType::Bool;
+        number(from) && number(to)
+    }
+
+    /// Reads `inner`, elements of `from`, as elements of `to`.
+    ///
+    /// # Errors
+    /// [`ShapeError::DataLength`] where the source does not hold whole elements, or the pair
+    /// isn't [supported](Self::is_supported) (then with an expected length of 0), or the result
+    /// is too long.
+    pub fn new(inner: S, from: DType, to: DType) -> Result<Self, ShapeError> {
+        let got = inner.size();
+        if !Self::is_supported(from, to) {
+            return Err(ShapeError::DataLength { expected: 0, got });
+        }
+        whole(got, size(from) as u64)?;
+        (got / size(from) as u64)
+            .checked_mul(size(to) as u64)
+            .ok_or(ShapeError::ByteOverflow)?;
+        Ok(Self {
+            inner,
+            from,
+            to,
+            counts: Arc::default(),
+        })
+    }
+
+    /// What was lost so far; shared, so it may be kept beyond the source.
+    pub fn counts(&self) -> Arc<CastCounts> {
+        self.counts.clone()
+    }
+}
+
+fn size(dtype: DType) -> usize {
+    dtype
+        .size()
+        .and_then(|size| usize::try_from(size).ok())
+        .unwrap_or(1)
+}
+
+impl<S: Source> Source for Cast<S> {
+    fn size(&self) -> u64 {
+        self.inner.size() / size(self.from) as u64 * size(self.to) as u64
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
+        self.check(offset, out.len() as u64)?;
+        let (from, to) = (size(self.from), size(self.to));
+        on_units(to, offset, out, |offset, out| {
+            let mut input = AlignedBytes::zeroed(out.len() / to * from)?;
+            self.inner
+                .read_into(offset / to as u64 * from as u64, input.as_mut_slice())?;
+            let mut lost = Lost::default();
+            convert(self.from, self.to, input.as_slice(), out, &mut lost);
+            self.counts
+                .rounded
+                .fetch_add(lost.rounded, Ordering::Relaxed);
+            self.counts
+                .overflowed
+                .fetch_add(lost.overflowed, Ordering::Relaxed);
+            self.counts
+                .underflowed
+                .fetch_add(lost.underflowed, Ordering::Relaxed);
+            Ok(())
+        })
+    }
+
+    fn window(&self) -> usize {
+        (self.inner.window() / size(self.from)).saturating_mul(size(self.to))
+    }
+}
+
+#[derive(Default)]
+struct Lost {
+    rounded: usize,
+    overflowed: usize,
+    underflowed: usize,
+}
+
+/// A value on its way: integers and floats don't pass through one another.
+#[derive(Clone, Copy)]
+enum Number {
+    Int(i128),
+    Float(f64),
+}
+
+macro_rules! dispatch {
+    ($dtype:expr, $name:ident => $body:expr) => {
+        match $dtype {
+            DType::Bool => {
+                type $name = Truth;
+                $body
+            }
+            DType::U8 => {
+                type $name = u8;
+                $body
+            }
+            DType::I8 => {
+                type $name = i8;
+                $body
+            }
+            DType::U16 => {
+                type $name = u16;
+                $body
+            }
+            DType::I16 => {
+                type $name = i16;
+                $body
+            }
+            DType::U32 => {
+                type $name = u32;
+                $body
+            }
+            DType::I32 => {
+                type $name = i32;
+                $body
+            }
+            DType::U64 => {
+                type $name = u64;
+                $body
+            }
+            DType::I64 => {
+                type $name = i64;
+                $body
+            }
+            DType::F16 => {
+                type $name = f16;
+                $body
+            }
+            DType::BF16 => {
+                type $name = bf16;
+                $body
+            }
+            DType::F32 => {
+                type $name = f32;
+                $body
+            }
+            DType::F64 => {
+                type $name = f64;
+                $body
+            }
+            _ => {}
+        }
+    };
+}
+
+fn convert(from: DType, to: DType, input: &[u8], out: &mut [u8], lost: &mut Lost) {
+    dispatch!(from, From => dispatch!(to, To => each::<From, To>(input, out, lost)));
+}
+
+#[inline]
+fn each<F: Numeric, T: Numeric>(input: &[u8], out: &mut [u8], lost: &mut Lost) {
+    let sizes = (size_of::<F>(), size_of::<T>());
+    for (from, to) in input
+        .chunks_exact(sizes.0)
+        .zip(out.chunks_exact_mut(sizes.1))
+    {
+        T::put(F::get(from), to, lost);
+    }
+}
+
+/// An element type as little-endian bytes.
+trait Numeric {
+    fn get(bytes: &[u8]) -> Number;
+    fn put(number: Number, bytes: &mut [u8], lost: &mut Lost);
+}
+
+/// A boolean byte.
+struct Truth(#[allow(dead_code, reason = "gives the type its size")] u8);
+
+impl Numeric for Truth {
+    fn get(bytes: &[u8]) -> Number {
+        Number::Int(i128::from(bytes.iter().any(|&byte| byte != 0)))
+    }
+
+    fn put(number: Number, bytes: &mut [u8], lost: &mut Lost) {
+        let (truth, exact) = match number {
+            Number::Int(value) => (value != 0, value == 0 || value == 1),
+            Number::Float(value) => (value != 0.0, value == 0.0 || value == 1.0),
+        };
+        lost.rounded += usize::from(!exact);
+        bytes.fill(u8::from(truth));
+    }
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    bytes.try_into().unwrap_or([0; N])
+}
+
+macro_rules! integers {
+    ($($type:ty),*) => {$(
+        impl Numeric for $type {
+            #[inline]
+            fn get(bytes: &[u8]) -> Number {
+                Number::Int(i128::from(<$type>::from_le_bytes(array(bytes))))
+            }
+
+            #[inline]
+            fn put(number: Number, bytes: &mut [u8], lost: &mut Lost) {
+                let value = match number {
+                    Number::Int(value) => <$type>::try_from(value).unwrap_or_else(|_| {
+                        lost.overflowed += 1;
+                        if value < 0 { <$type>::MIN } else { <$type>::MAX }
+                    }),
+                    Number::Float(value) => {
+                        // `as` cuts the fraction, clamps, and makes 0 of NaN.
+                        let whole = value as i128;
+                        let result = value as $type;
+                        if value.is_nan() || i128::from(result) != whole {
+                            lost.overflowed += 1;
+                        } else if whole as f64 != value {
+                            lost.rounded += 1;
+                        }
+                        result
+                    }
+                };
+                bytes.copy_from_slice(&value.to_le_bytes());
+            }
+        }
+    )*};
+}
+
+integers!(u8, i8, u16, i16, u32, i32, u64, i64);
+
+macro_rules! floats {
+    ($($type:ident => $mantissa:literal, $exponent:literal;)*) => {$(
+        impl Numeric for $type {
+            #[inline]
+            fn get(bytes: &[u8]) -> Number {
+                Number::Float(f64::from(<$type>::from_le_bytes(array(bytes))))
+            }
+
+            #[inline]
+            fn put(number: Number, bytes: &mut [u8], lost: &mut Lost) {
+                let value = match number {
+                    Number::Int(value) => {
+                        let float = value as f64;
+                        // Integers of 64 bits may round on the way to f64; the second rounding
+                        // to a narrower float then starts from a sticky bit.
+                        if $mantissa < 52 && float as i128 != value {
+                            sticky(float, value)
+                        } else {
+                            lost.rounded += usize::from(float as i128 != value);
+                            float
+                        }
+                    }
+                    Number::Float(value) => value,
+                };
+                let bits = narrow(value, $mantissa, $exponent, lost);
+                let all = bits.to_le_bytes();
+                bytes.copy_from_slice(all.get(..size_of::<$type>()).unwrap_or_default());
+            }
+        }
+    )*};
+}
+
+floats! {
+    f16 => 10, 5;
+    bf16 => 7, 8;
+    f32 => 23, 8;
+    f64 => 52, 11;
+}
+
+/// `float` moved towards `value` so that its last bit says that something was cut: rounding to
+/// odd, after which one more rounding is exact.
+fn sticky(float: f64, value: i128) -> f64 {
+    let bits = float.to_bits();
+    let toward_zero = if (float as i128).unsigned_abs() > value.unsigned_abs() {
+        bits - 1
+    } else {
+        bits
+    };
+    f64::from_bits(toward_zero | 1)
+}
+
+/// Rounds to a float of `mantissa` and `exponent` bits, to nearest, ties to even, in one step.
+/// Returns its bits; a NaN keeps its sign and leading payload and is made quiet.
+#[inline]
+fn narrow(value: f64, mantissa: u32, exponent: u32, lost: &mut Lost) -> u64 {
+    let bits = value.to_bits();
+    if mantissa == 52 {
+        return bits;
+    }
+    let sign = (bits >> 63) << (mantissa + exponent);
+    let infinity = ((1u64 << exponent) - 1) << mantissa;
+    let magnitude = bits & !(1 << 63);
+    if magnitude >= 0x7FF0_0000_0000_0000 {
+        if magnitude == 0x7FF0_0000_0000_0000 {
+            return sign | infinity;
+        }
+        let payload = (magnitude & 0x000F_FFFF_FFFF_FFFF) >> (52 - mantissa);
+        return sign | infinity | payload | (1 << (mantissa - 1));
+    }
+    if magnitude == 0 {
+        return sign;
+    }
+    let bias = (1i64 << (exponent - 1)) - 1;
+    let old = i64::try_from(magnitude >> 52).unwrap_or(0);
+    let new = old - 1023 + bias;
+    let full = (magnitude & 0x000F_FFFF_FFFF_FFFF) | if old > 0 { 1 << 52 } else { 0 };
+    // Below the smallest normal exponent more bits are cut, and no leading one is implied.
+    let subnormal = new <= 0;
+    let cut = i64::from(52 - mantissa) + if subnormal { 1 - new } else { 0 };
+    if cut > 54 {
+        lost.underflowed += 1;
+        return sign;
+    }
+    let cut = u32::try_from(cut).unwrap_or(54);
+    let kept = full >> cut;
+    let rest = full & ((1u64 << cut) - 1);
+    let half = 1u64 << (cut - 1);
+    let up = rest > half || (rest == half && kept & 1 == 1);
+    // A carry out of the mantissa moves into the exponent, which is just what it should do.
+    let base = if subnormal {
+        0
+    } else {
+        u64::try_from(new - 1).unwrap_or(0) << mantissa
+    };
+    let rounded = base + kept + u64::from(up);
+    if rounded >= infinity {
+        lost.overflowed += 1;
+        return sign | infinity;
+    }
+    if rest != 0 {
+        if subnormal {
+            lost.underflowed += 1
+        } else {
+            lost.rounded += 1
+        }
+    }
+    sign | rounded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Bytes;
+
+    fn cast(from: DType, to: DType, bytes: &[u8]) -> (Bytes, Arc<CastCounts>) {
+        let cast = Cast::new(Bytes::copy_from_slice(bytes), from, to).unwrap();
+        (cast.read(0..cast.size()).unwrap(), cast.counts())
+    }
+
+    fn half_of(value: f64) -> u16 {
+        let (bytes, _) = cast(DType::F64, DType::F16, &value.to_le_bytes());
+        u16::from_le_bytes([bytes[0], bytes[1]])
+    }
+
+    #[test]
+    fn f64_rounds_once_to_f16_around_every_midpoint() {
+        assert_eq!(half_of(1.0 + 2f64.powi(-11) + 2f64.powi(-22)), 0x3C01);
+        for bits in 0..0x7BFFu16 {
+            let (low, high) = (
+                f16::from_bits(bits).to_f64(),
+                f16::from_bits(bits + 1).to_f64(),
+            );
+            let middle = (low + high) / 2.0;
+            let even = if bits % 2 == 0 { bits } else { bits + 1 };
+            assert_eq!(half_of(middle), even, "{bits:#x}");
+            assert_eq!(
+                half_of(f64::from_bits(middle.to_bits() - 1)),
+                bits,
+                "{bits:#x}"
+            );
+            assert_eq!(
+                half_of(f64::from_bits(middle.to_bits() + 1)),
+                bits + 1,
+                "{bits:#x}"
+            );
+        }
+        assert_eq!(half_of(65519.99), 0x7BFF);
+        assert_eq!(half_of(65520.0), 0x7C00);
+        assert_eq!(half_of(-0.0), 0x8000);
+    }
+
+    #[test]
+    fn f32_agrees_with_the_hardware() {
+        let mut bits = 1u64;
+        for _ in 0..200_000 {
+            bits = bits
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            let value = f64::from_bits(bits);
+            let (bytes, _) = cast(DType::F64, DType::F32, &value.to_le_bytes());
+            let got = f32::from_le_bytes(array(&bytes));
+            let want = value as f32;
+            assert!(
+                got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(),
+                "{value:e}"
+            );
+            let (bytes, _) = cast(DType::I64, DType::F32, &bits.to_le_bytes());
+            assert_eq!(
+                f32::from_le_bytes(array(&bytes)),
+                bits as i64 as f32,
+                "{bits}"
+            );
+        }
+    }
+
+    #[test]
+    fn halves_agree_with_half_and_nan_stays_nan() {
+        for high in 0..=u16::MAX {
+            let bits = u32::from(high) << 16 | 0x8001;
+            let value = f32::from_bits(bits);
+            let (bf, _) = cast(DType::F32, DType::BF16, &bits.to_le_bytes());
+            let (h, _) = cast(DType::F32, DType::F16, &bits.to_le_bytes());
+            let bf = bf16::from_le_bytes(array(&bf));
+            let h = f16::from_le_bytes(array(&h));
+            if value.is_nan() {
+                assert!(bf.is_nan() && h.is_nan(), "{bits:#x}");
+            } else {
+                assert_eq!(bf, bf16::from_f32(value), "{bits:#x}");
+                assert_eq!(h, f16::from_f32(value), "{bits:#x}");
+            }
+        }
+        for bits in [0x7F80_0001u32, 0xFF80_0001] {
+            let (bf, _) = cast(DType::F32, DType::BF16, &bits.to_le_bytes());
+            assert!(bf16::from_le_bytes(array(&bf)).is_nan());
+        }
+    }
+
+    #[test]
+    fn losses_are_counted() {
+        let (bytes, counts) = cast(DType::F32, DType::F16, &70000f32.to_le_bytes());
+        assert_eq!(bytes, &[0x00, 0x7C][..]);
+        assert_eq!((counts.overflowed(), counts.rounded()), (1, 0));
+        let (_, counts) = cast(DType::F32, DType::F16, &1e-7f32.to_le_bytes());
+        assert_eq!(counts.underflowed(), 1);
+        let (bytes, counts) = cast(DType::I64, DType::I32, &(1i64 << 40).to_le_bytes());
+        assert_eq!(bytes, &i32::MAX.to_le_bytes()[..]);
+        assert_eq!(counts.overflowed(), 1);
+        let (bytes, counts) = cast(DType::F64, DType::U8, &2.5f64.to_le_bytes());
+        assert_eq!((&bytes[..], counts.rounded()), (&[2u8][..], 1));
+        let (bytes, counts) = cast(DType::U64, DType::F64, &u64::MAX.to_le_bytes());
+        assert_eq!(bytes, &18446744073709551616f64.to_le_bytes()[..]);
+        assert_eq!(counts.rounded(), 1);
+        let (bytes, counts) = cast(DType::BF16, DType::F32, &[0x80, 0x3F]);
+        assert_eq!(bytes, &1f32.to_le_bytes()[..]);
+        assert_eq!(
+            (counts.rounded(), counts.overflowed(), counts.underflowed()),
+            (0, 0, 0)
+        );
+    }
+}

@@ -1,0 +1,14 @@
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// Ties an entry to the archive that listed it, so that reading it from another one is an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ArchiveId(usize);
+
+impl ArchiveId {
+    /// An id that no other archive of this process has.
+    #[must_use]
+    pub fn next() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}

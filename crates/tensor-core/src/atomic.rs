@@ -1,0 +1,188 @@
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::{Builder, NamedTempFile};
+
+use crate::{FileError, Output, SinkError, WriteOptions};
+
+/// Small pieces are gathered to this size; larger ones go straight through.
+const BUFFER: usize = 256 << 10;
+
+/// A file that appears under its name only when it is complete.
+///
+/// Bytes go to a temporary file beside the target. [`commit`](Self::commit) flushes it to the
+/// disk, renames it over the target and flushes the folder; dropping it instead removes it and
+/// leaves the target as it was. So a target that somebody has open or mapped is never written to.
+///
+/// An existing target keeps its mode, a new one gets the umask's. A target that is a symbolic
+/// link stays one: the file that it points to is replaced. Of several hard links only the one
+/// named is. A process that is killed leaves a `.tensorfmt-*` file in the folder.
+///
+/// ```
+/// use tensor_core::{AtomicFile, Output, WriteOptions};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("weights.bin");
+/// let mut file = AtomicFile::create(&path, &WriteOptions::default())?;
+/// file.put(b"weights")?;
+/// assert!(!path.exists());
+/// file.commit()?;
+/// assert_eq!(std::fs::read(&path)?, b"weights");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct AtomicFile {
+    target: PathBuf,
+    out: Destination,
+    durable: bool,
+}
+
+#[derive(Debug)]
+enum Destination {
+    Beside(BufWriter<NamedTempFile>),
+    InPlace(BufWriter<File>),
+}
+
+impl AtomicFile {
+    /// Starts a file that will appear as `path`.
+    ///
+    /// # Errors
+    /// What the operating system says about the target or its folder.
+    pub fn create(path: impl AsRef<Path>, options: &WriteOptions<'_>) -> Result<Self, FileError> {
+        let path = path.as_ref();
+        let fail = |error| FileError::new(path, error);
+        let target = follow(path).map_err(fail)?;
+        let existing = match fs::metadata(&target) {
+            Ok(metadata) if metadata.is_dir() => {
+                return Err(fail(io::Error::from(io::ErrorKind::IsADirectory)));
+            }
+            Ok(metadata) => Some(metadata.permissions()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(fail(error)),
+        };
+        let out = if options.in_place {
+            let file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&target);
+            Destination::InPlace(BufWriter::with_capacity(BUFFER, file.map_err(fail)?))
+        } else {
+            let temporary = beside(&target, existing).map_err(fail)?;
+            Destination::Beside(BufWriter::with_capacity(BUFFER, temporary))
+        };
+        Ok(Self {
+            target,
+            out,
+            durable: options.durable,
+        })
+    }
+
+    /// Makes the file appear.
+    ///
+    /// # Errors
+    /// What the operating system says; the target is then as it was, unless written in place.
+    pub fn commit(self) -> Result<(), FileError> {
+        let Self {
+            target,
+            out,
+            durable,
+        } = self;
+        let fail = |error| FileError::new(&target, error);
+        let flushed = |error: io::Error| fail(error);
+        match out {
+            Destination::InPlace(writer) => {
+                let file = writer
+                    .into_inner()
+                    .map_err(|error| flushed(error.into_error()))?;
+                if durable {
+                    file.sync_all().map_err(fail)?;
+                }
+            }
+            Destination::Beside(writer) => {
+                let file = writer
+                    .into_inner()
+                    .map_err(|error| flushed(error.into_error()))?;
+                if durable {
+                    file.as_file().sync_all().map_err(fail)?;
+                }
+                file.persist(&target)
+                    .map_err(|error| fail(rename_hint(error.error)))?;
+                if durable {
+                    sync_folder(&target).map_err(fail)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Output for AtomicFile {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        let result = match &mut self.out {
+            Destination::Beside(writer) => writer.write_all(bytes),
+            Destination::InPlace(writer) => writer.write_all(bytes),
+        };
+        result.map_err(|error| SinkError::File(FileError::new(&self.target, error)))
+    }
+}
+
+/// The path that a chain of symbolic links ends at; it need not exist.
+fn follow(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_path_buf();
+    for _ in 0..40 {
+        match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_symlink() => {
+                let link = fs::read_link(&path)?;
+                path = folder_of(&path).join(link);
+            }
+            _ => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many levels of symbolic links"))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn beside(target: &Path, existing: Option<Permissions>) -> io::Result<NamedTempFile> {
+    let mut builder = Builder::new();
+    builder.prefix(".tensorfmt-").suffix(".tmp");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // The umask applies to what is asked for here.
+        builder.permissions(Permissions::from_mode(0o666));
+    }
+    let file = builder.tempfile_in(folder_of(target))?;
+    if let Some(permissions) = existing {
+        file.as_file().set_permissions(permissions)?;
+    }
+    Ok(file)
+}
+
+fn rename_hint(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::Unsupported => io::Error::new(
+            error.kind(),
+            format!("{error}; this file system can't rename, so write in place instead"),
+        ),
+        _ => error,
+    }
+}
+
+#[cfg(unix)]
+fn sync_folder(target: &Path) -> io::Result<()> {
+    File::open(folder_of(target))?.sync_all()
+}
+
+/// Elsewhere a folder can't be opened as a file; the rename itself is journalled.
+#[cfg(not(unix))]
+fn sync_folder(_target: &Path) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,182 @@
+use core::fmt;
+
+/// The element type of a tensor.
+///
+/// Formats have codes or names of their own for these; the mapping lives in each codec.
+/// The 8-bit float kinds and the complex ones only pass through: their size is known, their
+/// values are never interpreted. [`DType::Opaque`] is a tensor whose bytes mean nothing without
+/// the codec that packed them (AERO's packed tensors, burnpack's quantized ones): it has no
+/// element size, and a tensor's data is what the file stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum DType {
+    /// One byte per element; zero is false, any other value true.
+    Bool,
+    /// Unsigned 8-bit integer.
+    U8,
+    /// Signed 8-bit integer.
+    I8,
+    /// Unsigned 16-bit integer.
+    U16,
+    /// Signed 16-bit integer.
+    I16,
+    /// Unsigned 32-bit integer.
+    U32,
+    /// Signed 32-bit integer.
+    I32,
+    /// Unsigned 64-bit integer.
+    U64,
+    /// Signed 64-bit integer.
+    I64,
+    /// IEEE 754 binary16.
+    F16,
+    /// bfloat16: the upper half of a binary32.
+    BF16,
+    /// IEEE 754 binary32.
+    F32,
+    /// IEEE 754 binary64.
+    F64,
+    /// 8-bit float, 4 exponent and 3 mantissa bits, finite only ("fn").
+    F8E4M3,
+    /// 8-bit float, 5 exponent and 2 mantissa bits.
+    F8E5M2,
+    /// 8-bit float, 4 exponent and 3 mantissa bits, finite only, no negative zero.
+    F8E4M3Fnuz,
+    /// 8-bit float, 5 exponent and 2 mantissa bits, finite only, no negative zero.
+    F8E5M2Fnuz,
+    /// 8-bit power of two: exponent bits only.
+    F8E8M0,
+    /// Complex number of two binary32.
+    C64,
+    /// Complex number of two binary64.
+    C128,
+    /// Bytes that only their codec can interpret; no element size.
+    Opaque,
+}
+
+impl DType {
+    /// Every dtype, in declaration order.
+    pub const ALL: &'static [Self] = &[
+        Self::Bool,
+        Self::U8,
+        Self::I8,
+        Self::U16,
+        Self::I16,
+        Self::U32,
+        Self::I32,
+        Self::U64,
+        Self::I64,
+        Self::F16,
+        Self::BF16,
+        Self::F32,
+        Self::F64,
+        Self::F8E4M3,
+        Self::F8E5M2,
+        Self::F8E4M3Fnuz,
+        Self::F8E5M2Fnuz,
+        Self::F8E8M0,
+        Self::C64,
+        Self::C128,
+        Self::Opaque,
+    ];
+
+    /// Bytes per element, `None` for [`DType::Opaque`].
+    ///
+    /// ```
+    /// # use tensor_core::DType;
+    /// assert_eq!(DType::BF16.size(), Some(2));
+    /// assert_eq!(DType::Opaque.size(), None);
+    /// ```
+    pub const fn size(self) -> Option<u64> {
+        Some(match self {
+            Self::Bool
+            | Self::U8
+            | Self::I8
+            | Self::F8E4M3
+            | Self::F8E5M2
+            | Self::F8E4M3Fnuz
+            | Self::F8E5M2Fnuz
+            | Self::F8E8M0 => 1,
+            Self::U16 | Self::I16 | Self::F16 | Self::BF16 => 2,
+            Self::U32 | Self::I32 | Self::F32 => 4,
+            Self::U64 | Self::I64 | Self::F64 | Self::C64 => 8,
+            Self::C128 => 16,
+            Self::Opaque => return None,
+        })
+    }
+
+    /// Bytes of the unit that a byte-order swap reverses: the element, or half of a complex one.
+    /// 1 where there is nothing to swap.
+    pub const fn swap_size(self) -> usize {
+        match self {
+            Self::U16 | Self::I16 | Self::F16 | Self::BF16 => 2,
+            Self::U32 | Self::I32 | Self::F32 | Self::C64 => 4,
+            Self::U64 | Self::I64 | Self::F64 | Self::C128 => 8,
+            _ => 1,
+        }
+    }
+
+    /// The name used in listings: `f32`, `bf16`, `bool`, ...
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::U8 => "u8",
+            Self::I8 => "i8",
+            Self::U16 => "u16",
+            Self::I16 => "i16",
+            Self::U32 => "u32",
+            Self::I32 => "i32",
+            Self::U64 => "u64",
+            Self::I64 => "i64",
+            Self::F16 => "f16",
+            Self::BF16 => "bf16",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::F8E4M3 => "f8_e4m3fn",
+            Self::F8E5M2 => "f8_e5m2",
+            Self::F8E4M3Fnuz => "f8_e4m3fnuz",
+            Self::F8E5M2Fnuz => "f8_e5m2fnuz",
+            Self::F8E8M0 => "f8_e8m0",
+            Self::C64 => "complex64",
+            Self::C128 => "complex128",
+            Self::Opaque => "opaque",
+        }
+    }
+
+    /// The dtype with this [`name`](Self::name).
+    ///
+    /// ```
+    /// # use tensor_core::DType;
+    /// assert!(DType::ALL.iter().all(|&dtype| DType::from_name(dtype.name()) == Some(dtype)));
+    /// assert_eq!(DType::from_name("float"), None);
+    /// ```
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|dtype| dtype.name() == name)
+    }
+
+    /// Whether values are floating-point numbers that casts can read and write.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F16 | Self::BF16 | Self::F32 | Self::F64)
+    }
+
+    /// Whether values are integers; `bool` is not.
+    pub const fn is_integer(self) -> bool {
+        matches!(
+            self,
+            Self::U8
+                | Self::I8
+                | Self::U16
+                | Self::I16
+                | Self::U32
+                | Self::I32
+                | Self::U64
+                | Self::I64
+        )
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

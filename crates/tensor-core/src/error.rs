@@ -1,0 +1,227 @@
+use alloc::boxed::Box;
+use core::fmt;
+#[cfg(feature = "std")]
+use std::path::{Path, PathBuf};
+
+use crate::DType;
+
+/// Where in a file something is: an absolute byte offset, the tensor or record it belongs to
+/// where there is one, and the field's name in the specification.
+///
+/// ```
+/// use tensor_core::At;
+///
+/// let at = At::new(0x58, "shape").entry(3);
+/// assert_eq!(at.to_string(), "byte 0x58, entry 3, field shape");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct At {
+    /// Absolute byte offset from the start of the file.
+    pub offset: u64,
+    /// Ordinal of the record in its table, from 0.
+    pub entry: Option<u64>,
+    /// The specification's name of the field.
+    pub field: &'static str,
+}
+
+impl At {
+    /// A place outside of any record.
+    pub const fn new(offset: u64, field: &'static str) -> Self {
+        Self {
+            offset,
+            entry: None,
+            field,
+        }
+    }
+
+    /// The same place as part of record `entry`.
+    #[must_use]
+    pub const fn entry(mut self, entry: u64) -> Self {
+        self.entry = Some(entry);
+        self
+    }
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "byte {:#x}", self.offset)?;
+        if let Some(entry) = self.entry {
+            write!(f, ", entry {entry}")?;
+        }
+        write!(f, ", field {}", self.field)
+    }
+}
+
+/// Whose fault an error is; every codec's error has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The file breaks a rule of its format, or ends too early.
+    Invalid,
+    /// The file is well-formed, but this build can't interpret it.
+    Unsupported,
+    /// The file exceeds a limit that the caller can raise.
+    Limit,
+    /// The caller asked for something that the format or the call can't do.
+    Build,
+    /// The operating system or a caller's source failed.
+    Io,
+    /// The caller's progress function asked to stop.
+    Cancelled,
+}
+
+impl Kind {
+    /// A stable lower-case word for listings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::Unsupported => "unsupported",
+            Self::Limit => "limit",
+            Self::Build => "build",
+            Self::Io => "io",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A field that reaches past the bytes that are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("truncated: {needed} bytes needed, {available} there ({at})")]
+pub struct Truncated {
+    /// The field that does not fit.
+    pub at: At,
+    /// How many bytes the field takes.
+    pub needed: u64,
+    /// How many are left.
+    pub available: u64,
+}
+
+/// A value above a caller-tunable limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{value} is above the limit of {max}; to accept it, raise `{limit}` of the reader's limits ({at})"
+)]
+pub struct LimitExceeded {
+    /// The name of the field of `Limits`.
+    pub limit: &'static str,
+    /// What the file asks for.
+    pub value: u64,
+    /// What the limit allows.
+    pub max: u64,
+    /// Where the file asks for it.
+    pub at: At,
+}
+
+/// Dims whose element or byte count does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShapeError {
+    /// The product of the dims does not fit 64 bits.
+    #[error("the product of the dims does not fit 64 bits")]
+    Overflow,
+    /// The number of bytes does not fit 64 bits.
+    #[error("the number of bytes does not fit 64 bits")]
+    ByteOverflow,
+    /// The data's length is not what dtype and shape ask for.
+    #[error("data of {got} bytes, but dtype and shape ask for {expected}")]
+    DataLength {
+        /// Elements times element size.
+        expected: u64,
+        /// What was given.
+        got: u64,
+    },
+}
+
+/// Why a tensor can't be viewed or read as a given element type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CastError {
+    /// The tensor's elements have another type.
+    #[error("tensor of {got}, asked for {expected}")]
+    DType {
+        /// What was asked for.
+        expected: DType,
+        /// What the tensor holds.
+        got: DType,
+    },
+    /// The bytes don't start at a multiple of the element's alignment; `to_vec` copies.
+    #[error("data at address {address:#x} is not aligned to {align} bytes")]
+    Alignment {
+        /// Address of the first byte.
+        address: usize,
+        /// Alignment that the element type needs.
+        align: usize,
+    },
+    /// The host is big-endian, the data little-endian; `to_vec` swaps.
+    #[error("data is little-endian, this host is not")]
+    ByteOrder,
+    /// The dtype's values can't be interpreted ([`DType::Opaque`] and the pass-through kinds).
+    #[error("values of {0} can't be interpreted")]
+    Opaque(DType),
+    /// The buffer for the result could not be allocated.
+    #[error("no memory for {0} bytes")]
+    OutOfMemory(u64),
+}
+
+/// Why bytes could not be had from a [`Source`](crate::Source).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// The range reaches past the source's size.
+    #[error("bytes {offset:#x}..{end:#x} asked of a source of {size}")]
+    OutOfBounds {
+        /// First byte asked for.
+        offset: u64,
+        /// One past the last byte asked for; saturated.
+        end: u64,
+        /// The source's size.
+        size: u64,
+    },
+    /// A range longer than this host can address.
+    #[error("{0} bytes don't fit this host's address space")]
+    TooLarge(u64),
+    /// The buffer for the bytes could not be allocated.
+    #[error("no memory for {0} bytes")]
+    OutOfMemory(u64),
+    /// The operating system failed.
+    #[cfg(feature = "std")]
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A source of the caller's own failed, or a decoder found its input damaged.
+    #[error(transparent)]
+    Other(Box<dyn core::error::Error + Send + Sync>),
+}
+
+/// An operating system error with the path it is about.
+#[cfg(feature = "std")]
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}", path.display())]
+pub struct FileError {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// What the operating system said.
+    pub source: std::io::Error,
+}
+
+#[cfg(feature = "std")]
+impl FileError {
+    /// The error about `path`.
+    pub fn new(path: impl AsRef<Path>, source: std::io::Error) -> Self {
+        Self {
+            path: path.as_ref().to_path_buf(),
+            source,
+        }
+    }
+}
+
+/// Why a [`Cursor`](crate::Cursor) could not read a field.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The field reaches past the end of what the cursor covers.
+    #[error(transparent)]
+    Truncated(#[from] Truncated),
+    /// The source failed.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+}

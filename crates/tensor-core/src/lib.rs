@@ -1,0 +1,84 @@
+//! What the tensor file formats of this workspace share: element types, shapes, tensors on
+//! [`bytes::Bytes`], and random-access byte sources.
+//!
+//! A codec parses a [`Source`] and hands out [`Tensor`]s; a builder takes tensors, or sources
+//! whose bytes it pulls in windows while writing. Nothing here knows a file format.
+//!
+//! ```
+//! use tensor_core::{DType, Order, Shape, Tensor};
+//!
+//! // Dims [2, 3] with the first dimension fastest, as Fortran and primitiv store them.
+//! let column_major = Tensor::from_slice(&[1.0f32, 4.0, 2.0, 5.0, 3.0, 6.0], &[2, 3])?
+//!     .with_order(Order::ColumnMajor);
+//! let row_major = column_major.to_row_major()?;
+//! assert_eq!(row_major.as_slice::<f32>()?, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+//! assert_eq!(column_major.reversed_view().shape().dims(), &[3, 2]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Features
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `std` | yes | `FileSource`, `AtomicFile`, hardware CRC-32C, `std::io::Write` sinks |
+//! | `mmap` | no | `MappedFile` |
+//! | `rayon` | no | work on several threads in [`parallel`] |
+//!
+//! With default features off the crate is `no_std` and needs only `alloc`.
+
+#![cfg_attr(not(feature = "std"), no_std)]
+#![deny(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+extern crate alloc;
+
+mod adapt;
+mod archive_id;
+#[cfg(feature = "std")]
+mod atomic;
+mod buffer;
+mod cast;
+pub mod checksum;
+mod cursor;
+mod dtype;
+mod element;
+mod error;
+#[cfg(feature = "mmap")]
+mod map;
+mod names;
+mod options;
+pub mod parallel;
+mod report;
+mod shape;
+mod sink;
+mod source;
+mod tensor;
+mod value;
+
+pub use adapt::{Cast, CastCounts, Swapped, Transposed};
+pub use archive_id::ArchiveId;
+#[cfg(feature = "std")]
+pub use atomic::AtomicFile;
+pub use buffer::AlignedBytes;
+pub use bytes::Bytes;
+pub use cast::cast_slice;
+pub use cursor::Cursor;
+pub use dtype::DType;
+pub use element::Element;
+#[cfg(feature = "std")]
+pub use error::FileError;
+pub use error::{
+    At, CastError, Kind, LimitExceeded, ReadError, ShapeError, SourceError, Truncated,
+};
+pub use half::{bf16, f16};
+#[cfg(feature = "mmap")]
+pub use map::MappedFile;
+pub use names::NameTable;
+pub use options::{Progress, Ticker, VerifyOptions, WriteOptions};
+pub use report::{Item, Outcome, Report};
+pub use shape::{Order, Shape};
+pub use sink::{Output, Sink, SinkError, TransferError, hinted_vec};
+#[cfg(feature = "std")]
+pub use source::FileSource;
+pub use source::{Source, WINDOW, Window, walk};
+pub use tensor::Tensor;
+pub use value::Value;

@@ -1,0 +1,74 @@
+#![allow(
+    unsafe_code,
+    reason = "mapping a file is the one promise that only the caller can make"
+)]
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use bytes::Bytes;
+
+use crate::{FileError, Source, SourceError};
+
+/// A memory-mapped file: reads are slices of the map, without a copy.
+#[derive(Clone, Debug)]
+pub struct MappedFile {
+    bytes: Bytes,
+}
+
+impl MappedFile {
+    /// Maps `path` for reading.
+    ///
+    /// # Safety
+    /// Nobody may truncate or modify the file while this value, or any [`Bytes`] or tensor that
+    /// came from it, lives. A file that shrinks makes the next access a signal that ends the
+    /// process; one that changes makes immutable bytes change. Where that can't be promised,
+    /// use [`FileSource`](crate::FileSource).
+    ///
+    /// # Errors
+    /// What the operating system says, with the path. An empty file is no error.
+    pub unsafe fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
+        let path = path.as_ref();
+        let fail = |error| FileError::new(path, error);
+        let file = File::open(path).map_err(fail)?;
+        let metadata = file.metadata().map_err(fail)?;
+        if metadata.is_dir() {
+            return Err(fail(io::Error::from(io::ErrorKind::IsADirectory)));
+        }
+        if metadata.len() == 0 {
+            return Ok(Self {
+                bytes: Bytes::new(),
+            });
+        }
+        // SAFETY: the caller promises that the file stays as it is while the map lives.
+        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(fail)?;
+        Ok(Self {
+            bytes: Bytes::from_owner(map),
+        })
+    }
+
+    /// The whole file.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+}
+
+impl Source for MappedFile {
+    fn size(&self) -> u64 {
+        self.bytes.size()
+    }
+
+    fn read(&self, range: Range<u64>) -> Result<Bytes, SourceError> {
+        self.bytes.read(range)
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
+        self.bytes.read_into(offset, out)
+    }
+
+    fn contiguous(&self) -> Option<&Bytes> {
+        Some(&self.bytes)
+    }
+}

@@ -1,0 +1,97 @@
+use core::fmt;
+use core::ops::ControlFlow;
+
+use crate::sink::TransferError;
+
+/// Called, from any thread, with the number of bytes just done; [`ControlFlow::Break`] stops the
+/// work with an error of [`Kind::Cancelled`](crate::Kind::Cancelled).
+pub type Progress<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
+
+/// How to verify an archive.
+#[derive(Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct VerifyOptions<'a> {
+    /// Also report what readers tolerate but no careful writer leaves behind.
+    pub strict: bool,
+    /// How many threads to use, 0 for all; more than one needs the `rayon` feature. One thread
+    /// reads the file in rising order.
+    pub threads: usize,
+    /// Told about every window of data that was checked.
+    pub progress: Option<Progress<'a>>,
+}
+
+/// How to write a file.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct WriteOptions<'a> {
+    /// How many threads may compress or hash, 0 for all; more than one needs the `rayon` feature.
+    pub threads: usize,
+    /// Told about every window of tensor data that was written.
+    pub progress: Option<Progress<'a>>,
+    /// Flush the file and its folder to the disk before success is reported. On by default.
+    pub durable: bool,
+    /// Write straight into the target instead of a temporary file that replaces it. For file
+    /// systems that can't rename; a failure then leaves a broken file. Off by default.
+    pub in_place: bool,
+}
+
+impl Default for WriteOptions<'_> {
+    fn default() -> Self {
+        Self {
+            threads: 0,
+            progress: None,
+            durable: true,
+            in_place: false,
+        }
+    }
+}
+
+impl fmt::Debug for VerifyOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VerifyOptions")
+            .field("strict", &self.strict)
+            .field("threads", &self.threads)
+            .field("progress", &self.progress.is_some())
+            .finish()
+    }
+}
+
+impl fmt::Debug for WriteOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteOptions")
+            .field("threads", &self.threads)
+            .field("progress", &self.progress.is_some())
+            .field("durable", &self.durable)
+            .field("in_place", &self.in_place)
+            .finish()
+    }
+}
+
+/// Reports work to a progress function, if there is one.
+#[derive(Clone, Copy, Default)]
+pub struct Ticker<'a>(Option<Progress<'a>>);
+
+impl<'a> Ticker<'a> {
+    /// Reports to `progress`.
+    #[must_use]
+    pub fn new(progress: Option<Progress<'a>>) -> Self {
+        Self(progress)
+    }
+
+    /// Reports that `bytes` more are done.
+    ///
+    /// # Errors
+    /// [`TransferError::Cancelled`] where the function asks to stop.
+    pub fn tick(&self, bytes: u64) -> Result<(), TransferError> {
+        match self.0 {
+            Some(progress) if progress(bytes).is_break() => Err(TransferError::Cancelled),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Ticker<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Ticker").field(&self.0.is_some()).finish()
+    }
+}

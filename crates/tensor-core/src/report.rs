@@ -1,0 +1,120 @@
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// What became of one check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Checked, and as it should be.
+    Ok,
+    /// Checked, and damaged.
+    Failed,
+    /// The file holds nothing to check it against.
+    NotCovered,
+    /// There is a check, or a tensor, that this build can't interpret.
+    Unsupported,
+}
+
+impl Outcome {
+    /// The word in listings: `ok`, `failed`, `not_covered`, `unsupported`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::NotCovered => "not_covered",
+            Self::Unsupported => "unsupported",
+        }
+    }
+}
+
+/// One check of a [`Report`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Item {
+    /// What was checked: a tensor's name, or a part of the file such as `records`.
+    pub item: String,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The check value that the file holds, as text.
+    pub expected: Option<String>,
+    /// The check value that was computed, as text.
+    pub found: Option<String>,
+    /// Which check it was, or why it failed or could not be made.
+    pub note: Option<String>,
+}
+
+impl Item {
+    /// An item without check values.
+    pub fn new(item: impl Into<String>, outcome: Outcome) -> Self {
+        Self {
+            item: item.into(),
+            outcome,
+            expected: None,
+            found: None,
+            note: None,
+        }
+    }
+
+    /// An item from two check values: ok where they are equal, else failed.
+    pub fn compared(
+        item: impl Into<String>,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Self {
+        let (expected, found) = (expected.into(), found.into());
+        let outcome = if expected == found {
+            Outcome::Ok
+        } else {
+            Outcome::Failed
+        };
+        Self {
+            item: item.into(),
+            outcome,
+            expected: Some(expected),
+            found: Some(found),
+            note: None,
+        }
+    }
+
+    /// The same with a note.
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into());
+        self
+    }
+}
+
+/// What verifying an archive found: one [`Item`] per check, and warnings about what is tolerated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Every check, in file order.
+    pub items: Vec<Item>,
+    /// What a careful writer would not have left behind; failures under strict verification.
+    pub warnings: Vec<String>,
+}
+
+impl Report {
+    /// Adds a check.
+    pub fn push(&mut self, item: Item) {
+        self.items.push(item);
+    }
+
+    /// Whether any check failed.
+    pub fn has_failed(&self) -> bool {
+        self.count(Outcome::Failed) > 0
+    }
+
+    /// Whether anything could not be interpreted.
+    pub fn has_unsupported(&self) -> bool {
+        self.count(Outcome::Unsupported) > 0
+    }
+
+    /// How many checks had this outcome.
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.items
+            .iter()
+            .filter(|item| item.outcome == outcome)
+            .count()
+    }
+}

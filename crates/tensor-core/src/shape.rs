@@ -1,0 +1,189 @@
+#![deny(clippy::arithmetic_side_effects)]
+
+use alloc::boxed::Box;
+use core::fmt;
+
+use crate::{DType, ShapeError};
+
+/// How many dims are held without an allocation.
+const INLINE: usize = 4;
+
+/// Dimensions of a tensor, outermost first, whose product is known to fit `u64`.
+///
+/// An empty list is a scalar: one element. A zero anywhere makes the count 0, however large the
+/// other dims are.
+///
+/// ```
+/// use tensor_core::Shape;
+///
+/// assert_eq!(Shape::new(&[])?.elements(), 1);
+/// assert_eq!(Shape::new(&[u64::MAX, 0, u64::MAX])?.elements(), 0);
+/// assert!(Shape::new(&[1 << 32, 1 << 32]).is_err());
+/// # Ok::<(), tensor_core::ShapeError>(())
+/// ```
+#[derive(Clone)]
+pub struct Shape {
+    dims: Dims,
+    elements: u64,
+}
+
+#[derive(Clone)]
+enum Dims {
+    Inline { len: u8, dims: [u64; INLINE] },
+    Heap(Box<[u64]>),
+}
+
+impl Shape {
+    /// A scalar: no dims, one element.
+    pub const SCALAR: Self = Self {
+        dims: Dims::Inline {
+            len: 0,
+            dims: [0; INLINE],
+        },
+        elements: 1,
+    };
+
+    /// Checks that the element count fits `u64` and copies the dims.
+    ///
+    /// # Errors
+    /// [`ShapeError::Overflow`] when the product of the dims does not fit.
+    pub fn new(dims: &[u64]) -> Result<Self, ShapeError> {
+        let elements = product(dims).ok_or(ShapeError::Overflow)?;
+        let stored = match u8::try_from(dims.len()) {
+            Ok(len) if dims.len() <= INLINE => {
+                let mut inline = [0; INLINE];
+                for (slot, &dim) in inline.iter_mut().zip(dims) {
+                    *slot = dim;
+                }
+                Dims::Inline { len, dims: inline }
+            }
+            _ => Dims::Heap(dims.into()),
+        };
+        Ok(Self {
+            dims: stored,
+            elements,
+        })
+    }
+
+    /// The dims, outermost first.
+    pub fn dims(&self) -> &[u64] {
+        match &self.dims {
+            Dims::Inline { len, dims } => dims.get(..usize::from(*len)).unwrap_or_default(),
+            Dims::Heap(dims) => dims,
+        }
+    }
+
+    /// Number of dims; 0 for a scalar.
+    pub fn rank(&self) -> usize {
+        self.dims().len()
+    }
+
+    /// Number of elements: the product of the dims.
+    pub const fn elements(&self) -> u64 {
+        self.elements
+    }
+
+    /// Bytes that a dense tensor of this shape takes, `None` where the dtype has no element size.
+    ///
+    /// # Errors
+    /// [`ShapeError::Overflow`] when the byte count does not fit `u64`.
+    pub fn byte_len(&self, dtype: DType) -> Result<Option<u64>, ShapeError> {
+        match dtype.size() {
+            Some(size) => self
+                .elements
+                .checked_mul(size)
+                .map(Some)
+                .ok_or(ShapeError::ByteOverflow),
+            None => Ok(None),
+        }
+    }
+
+    /// The same dims, last first.
+    pub fn reversed(&self) -> Self {
+        let mut reversed = self.clone();
+        match &mut reversed.dims {
+            Dims::Inline { len, dims } => {
+                if let Some(used) = dims.get_mut(..usize::from(*len)) {
+                    used.reverse();
+                }
+            }
+            Dims::Heap(dims) => dims.reverse(),
+        }
+        reversed
+    }
+
+    /// Whether row-major and column-major bytes are the same: at most one dim is above 1, or
+    /// there is no element at all.
+    pub fn is_order_free(&self) -> bool {
+        self.elements == 0 || self.dims().iter().filter(|&&dim| dim > 1).count() <= 1
+    }
+}
+
+/// Product of the dims, `None` on overflow; a zero wins over any overflow.
+fn product(dims: &[u64]) -> Option<u64> {
+    if dims.contains(&0) {
+        return Some(0);
+    }
+    dims.iter()
+        .try_fold(1u64, |product, &dim| product.checked_mul(dim))
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self::SCALAR
+    }
+}
+
+impl PartialEq for Shape {
+    fn eq(&self, other: &Self) -> bool {
+        self.dims() == other.dims()
+    }
+}
+
+impl Eq for Shape {}
+
+impl core::hash::Hash for Shape {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        self.dims().hash(state);
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.dims(), f)
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.dims(), f)
+    }
+}
+
+impl TryFrom<&[u64]> for Shape {
+    type Error = ShapeError;
+
+    fn try_from(dims: &[u64]) -> Result<Self, ShapeError> {
+        Self::new(dims)
+    }
+}
+
+/// Which dimension of a dense tensor varies fastest in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// The last dimension is fastest (C, NumPy's default).
+    #[default]
+    RowMajor,
+    /// The first dimension is fastest (Fortran, primitiv).
+    ColumnMajor,
+}
+
+impl Order {
+    /// `"C"` or `"F"`, the letters NumPy uses.
+    pub const fn letter(self) -> &'static str {
+        match self {
+            Self::RowMajor => "C",
+            Self::ColumnMajor => "F",
+        }
+    }
+}

@@ -1,0 +1,198 @@
+use alloc::vec::Vec;
+
+use crate::{Source, SourceError, Ticker, source::walk};
+
+/// Where encoded bytes go: anything that implements `std::io::Write`, an `AtomicFile`, or, without
+/// `std`, a vector.
+pub trait Output {
+    /// Takes all of `bytes`.
+    ///
+    /// # Errors
+    /// What the receiver fails with.
+    fn put(&mut self, bytes: &[u8]) -> Result<(), SinkError>;
+}
+
+#[cfg(feature = "std")]
+impl<W: std::io::Write> Output for W {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        self.write_all(bytes).map_err(SinkError::Io)
+    }
+}
+
+#[cfg(not(feature = "std"))]
+impl Output for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        self.try_reserve(bytes.len())
+            .map_err(|_| SinkError::OutOfMemory(bytes.len() as u64))?;
+        self.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+#[cfg(not(feature = "std"))]
+impl<O: Output + ?Sized> Output for &mut O {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        (**self).put(bytes)
+    }
+}
+
+/// Why encoded bytes could not be delivered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SinkError {
+    /// The writer failed.
+    #[cfg(feature = "std")]
+    #[error(transparent)]
+    Io(std::io::Error),
+    /// A file could not be written.
+    #[cfg(feature = "std")]
+    #[error(transparent)]
+    File(#[from] crate::FileError),
+    /// The vector could not grow by this many bytes.
+    #[error("no memory for {0} more bytes")]
+    OutOfMemory(u64),
+}
+
+/// Why a walk from a source, or a copy from a source to a sink, stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransferError {
+    /// The bytes could not be had.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The bytes could not be delivered.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    /// The progress function asked to stop.
+    #[error("stopped on request")]
+    Cancelled,
+}
+
+/// Counts what goes to an [`Output`], so that writers know where they are.
+///
+/// ```
+/// use tensor_core::Sink;
+///
+/// let mut sink = Sink::new(Vec::new());
+/// sink.put_u32_le(7)?;
+/// sink.pad_to(16, 0xFF)?;
+/// assert_eq!(sink.position(), 16);
+/// # Ok::<(), tensor_core::SinkError>(())
+/// ```
+#[derive(Debug)]
+pub struct Sink<O> {
+    out: O,
+    position: u64,
+}
+
+impl<O: Output> Sink<O> {
+    /// Starts at position 0.
+    pub fn new(out: O) -> Self {
+        Self { out, position: 0 }
+    }
+
+    /// Number of bytes put so far.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// What was put, where the output is the value itself.
+    pub fn into_inner(self) -> O {
+        self.out
+    }
+
+    /// Puts `bytes`.
+    ///
+    /// # Errors
+    /// What the output fails with; as for all `put_` methods.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        self.out.put(bytes)?;
+        self.position = self.position.saturating_add(bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Puts a byte.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_u8(&mut self, value: u8) -> Result<(), SinkError> {
+        self.put(&[value])
+    }
+
+    /// Puts a little-endian `u16`.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_u16_le(&mut self, value: u16) -> Result<(), SinkError> {
+        self.put(&value.to_le_bytes())
+    }
+
+    /// Puts a little-endian `u32`.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_u32_le(&mut self, value: u32) -> Result<(), SinkError> {
+        self.put(&value.to_le_bytes())
+    }
+
+    /// Puts a little-endian `u64`.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_u64_le(&mut self, value: u64) -> Result<(), SinkError> {
+        self.put(&value.to_le_bytes())
+    }
+
+    /// Puts `fill` until the position is a multiple of `align`; 0 and 1 put nothing.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn pad_to(&mut self, align: u64, fill: u8) -> Result<(), SinkError> {
+        let past = self.position.checked_rem(align).unwrap_or(0);
+        if past == 0 {
+            Ok(())
+        } else {
+            self.fill(align - past, fill)
+        }
+    }
+
+    /// Puts `count` bytes of `fill`.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn fill(&mut self, mut count: u64, fill: u8) -> Result<(), SinkError> {
+        let block = [fill; 256];
+        while count > 0 {
+            let n = usize::try_from(count)
+                .unwrap_or(usize::MAX)
+                .min(block.len());
+            self.put(block.get(..n).unwrap_or_default())?;
+            count -= n as u64;
+        }
+        Ok(())
+    }
+
+    /// Puts all bytes of `source`, window by window, and reports each to `ticker`.
+    ///
+    /// # Errors
+    /// What the source or the output fails with, or a stop on request.
+    pub fn copy_from(
+        &mut self,
+        source: &dyn Source,
+        ticker: &Ticker<'_>,
+    ) -> Result<(), TransferError> {
+        walk(source, 0..source.size(), ticker, |piece| {
+            Ok(self.put(piece)?)
+        })
+    }
+}
+
+/// A vector grown to `capacity` if that much can be had, else empty: the size is only a hint.
+#[must_use]
+pub fn hinted_vec(capacity: u64) -> Vec<u8> {
+    let mut vec = Vec::new();
+    if let Ok(capacity) = usize::try_from(capacity) {
+        let _ = vec.try_reserve_exact(capacity);
+    }
+    vec
+}

@@ -1,0 +1,406 @@
+use alloc::sync::Arc;
+use core::ops::Range;
+
+use bytes::Bytes;
+
+#[cfg(feature = "std")]
+pub use file::FileSource;
+
+use crate::{AlignedBytes, SourceError, Ticker, sink::TransferError};
+
+/// How many bytes a walk over a source asks for at a time, unless the source wants otherwise:
+/// few calls on slow disks, little enough to stay in a cache.
+pub const WINDOW: usize = 1 << 20;
+
+/// Random-access bytes: memory, a file, a mapped file, or anything that can answer a range.
+///
+/// Every codec parses one and hands out others; [`Bytes`] is the simplest. Implement it to read
+/// from elsewhere:
+///
+/// ```
+/// use std::ops::Range;
+/// use tensor_core::{Bytes, Source, SourceError};
+///
+/// /// A gibibyte of ones that takes no memory.
+/// struct Ones;
+///
+/// impl Source for Ones {
+///     fn size(&self) -> u64 {
+///         1 << 30
+///     }
+///     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
+///         tensor_core::Source::check(self, offset, out.len() as u64)?;
+///         out.fill(1);
+///         Ok(())
+///     }
+/// }
+/// assert_eq!(Ones.read(5..8)?, Bytes::from_static(&[1, 1, 1]));
+/// assert!(Ones.read((1 << 30) - 1..(1 << 30) + 1).is_err());
+/// # Ok::<(), SourceError>(())
+/// ```
+pub trait Source: Send + Sync {
+    /// Number of bytes.
+    fn size(&self) -> u64;
+
+    /// Fills `out` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// [`SourceError::OutOfBounds`] where the range reaches past [`size`](Self::size), else what
+    /// the source itself fails with.
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError>;
+
+    /// Exactly the bytes of `range`: without a copy where the source can, else one read into an
+    /// aligned buffer.
+    ///
+    /// # Errors
+    /// As [`read_into`](Self::read_into), and [`SourceError::OutOfMemory`].
+    fn read(&self, range: Range<u64>) -> Result<Bytes, SourceError> {
+        let len = range
+            .end
+            .checked_sub(range.start)
+            .ok_or(SourceError::OutOfBounds {
+                offset: range.start,
+                end: range.end,
+                size: self.size(),
+            })?;
+        self.check(range.start, len)?;
+        let len = usize::try_from(len).map_err(|_| SourceError::TooLarge(len))?;
+        let mut buffer = AlignedBytes::zeroed(len)?;
+        self.read_into(range.start, buffer.as_mut_slice())?;
+        Ok(buffer.freeze())
+    }
+
+    /// The whole content where it already lies in memory, so that a walk needs no buffer.
+    fn contiguous(&self) -> Option<&Bytes> {
+        None
+    }
+
+    /// How many bytes a walk should ask for at a time.
+    fn window(&self) -> usize {
+        WINDOW
+    }
+
+    /// Fails where `len` bytes from `offset` on are not all within [`size`](Self::size).
+    ///
+    /// # Errors
+    /// [`SourceError::OutOfBounds`].
+    fn check(&self, offset: u64, len: u64) -> Result<(), SourceError> {
+        let size = self.size();
+        match offset.checked_add(len) {
+            Some(end) if end <= size => Ok(()),
+            end => Err(SourceError::OutOfBounds {
+                offset,
+                end: end.unwrap_or(u64::MAX),
+                size,
+            }),
+        }
+    }
+}
+
+/// Calls `visit` with the bytes of `range` in order, window by window; memory is visited in
+/// place. Each window is reported to `ticker`.
+///
+/// # Errors
+/// What the source or `visit` fails with, or [`TransferError::Cancelled`].
+pub fn walk<E: From<TransferError>>(
+    source: &dyn Source,
+    range: Range<u64>,
+    ticker: &Ticker<'_>,
+    mut visit: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let len = range.end.saturating_sub(range.start);
+    source
+        .check(range.start, len)
+        .map_err(TransferError::from)?;
+    let window = source.window().max(1);
+    if let Some(bytes) = source.contiguous() {
+        let slice = bounds(&range)
+            .and_then(|range| bytes.get(range))
+            .unwrap_or_default();
+        for piece in slice.chunks(window) {
+            visit(piece)?;
+            ticker.tick(piece.len() as u64).map_err(E::from)?;
+        }
+        return Ok(());
+    }
+    let most = usize::try_from(len).unwrap_or(usize::MAX).min(window);
+    let mut buffer = AlignedBytes::zeroed(most).map_err(TransferError::from)?;
+    let mut offset = range.start;
+    while offset < range.end {
+        let left = usize::try_from(range.end - offset).unwrap_or(usize::MAX);
+        let piece = buffer
+            .as_mut_slice()
+            .get_mut(..left.min(most))
+            .unwrap_or_default();
+        source
+            .read_into(offset, piece)
+            .map_err(TransferError::from)?;
+        visit(piece)?;
+        ticker.tick(piece.len() as u64).map_err(E::from)?;
+        offset += piece.len() as u64;
+    }
+    Ok(())
+}
+
+/// The range on this host's pointer width.
+pub(crate) fn bounds(range: &Range<u64>) -> Option<Range<usize>> {
+    Some(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
+}
+
+impl Source for Bytes {
+    fn size(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn read(&self, range: Range<u64>) -> Result<Bytes, SourceError> {
+        let len = range.end.saturating_sub(range.start);
+        match bounds(&range) {
+            Some(range) if range.start <= range.end && range.end <= self.len() => {
+                Ok(self.slice(range))
+            }
+            _ => Err(SourceError::OutOfBounds {
+                offset: range.start,
+                end: range.start.saturating_add(len),
+                size: self.size(),
+            }),
+        }
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
+        self.check(offset, out.len() as u64)?;
+        let range = offset..offset + out.len() as u64;
+        if let Some(bytes) = bounds(&range).and_then(|range| self.get(range)) {
+            out.copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    fn contiguous(&self) -> Option<&Bytes> {
+        Some(self)
+    }
+}
+
+impl<S: Source + ?Sized> Source for Arc<S> {
+    fn size(&self) -> u64 {
+        (**self).size()
+    }
+
+    fn read(&self, range: Range<u64>) -> Result<Bytes, SourceError> {
+        (**self).read(range)
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
+        (**self).read_into(offset, out)
+    }
+
+    fn contiguous(&self) -> Option<&Bytes> {
+        (**self).contiguous()
+    }
+
+    fn window(&self) -> usize {
+        (**self).window()
+    }
+}
+
+/// A range of another source, as a source.
+///
+/// ```
+/// use tensor_core::{Bytes, Source, Window};
+///
+/// let window = Window::new(Bytes::from_static(b"header data"), 7..11)?;
+/// assert_eq!(window.read(0..4)?, "data");
+/// # Ok::<(), tensor_core::SourceError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Window<S> {
+    inner: S,
+    range: Range<u64>,
+    memory: Option<Bytes>,
+}
+
+impl<S: Source> Window<S> {
+    /// The bytes `range` of `inner`.
+    ///
+    /// # Errors
+    /// [`SourceError::OutOfBounds`] where `inner` has no such range.
+    pub fn new(inner: S, range: Range<u64>) -> Result<Self, SourceError> {
+        let len = range
+            .end
+            .checked_sub(range.start)
+            .ok_or(SourceError::OutOfBounds {
+                offset: range.start,
+                end: range.end,
+                size: inner.size(),
+            })?;
+        inner.check(range.start, len)?;
+        let memory = match inner.contiguous() {
+            Some(bytes) => Some(bytes.read(range.clone())?),
+            None => None,
+        };
+        Ok(Self {
+            inner,
+            range,
+            memory,
+        })
+    }
+}
+
+impl<S: Source> Source for Window<S> {
+    fn size(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    fn read(&self, range: Range<u64>) -> Result<Bytes, SourceError> {
+        if let Some(memory) = &self.memory {
+            return memory.read(range);
+        }
+        self.check(range.start, range.end.saturating_sub(range.start))?;
+        self.inner
+            .read(self.range.start + range.start..self.range.start + range.end)
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
+        self.check(offset, out.len() as u64)?;
+        self.inner.read_into(self.range.start + offset, out)
+    }
+
+    fn contiguous(&self) -> Option<&Bytes> {
+        self.memory.as_ref()
+    }
+
+    fn window(&self) -> usize {
+        self.inner.window()
+    }
+}
+
+#[cfg(feature = "std")]
+mod file {
+    use std::fs::File;
+    use std::io;
+    use std::path::{Path, PathBuf};
+
+    use super::Source;
+    use crate::{FileError, SourceError};
+
+    /// A file, read lazily at the positions asked for.
+    ///
+    /// Reads share no cursor, so threads don't disturb each other. A file that shrinks while it
+    /// is open gives an error, never a signal.
+    #[derive(Debug)]
+    pub struct FileSource {
+        path: PathBuf,
+        file: Positional,
+        size: u64,
+    }
+
+    impl FileSource {
+        /// Opens `path` for reading; its size is taken now.
+        ///
+        /// # Errors
+        /// What the operating system says, with the path; a folder is an error too.
+        pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
+            let path = path.as_ref();
+            let fail = |error| FileError::new(path, error);
+            let file = File::open(path).map_err(fail)?;
+            let metadata = file.metadata().map_err(fail)?;
+            if metadata.is_dir() {
+                return Err(fail(io::Error::from(io::ErrorKind::IsADirectory)));
+            }
+            Ok(Self {
+                path: path.to_path_buf(),
+                file: Positional::new(file),
+                size: metadata.len(),
+            })
+        }
+
+        /// The path given to [`open`](Self::open).
+        pub fn path(&self) -> &Path {
+            &self.path
+        }
+    }
+
+    impl Source for FileSource {
+        fn size(&self) -> u64 {
+            self.size
+        }
+
+        fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
+            self.check(offset, out.len() as u64)?;
+            self.file.read_exact_at(out, offset).map_err(|error| {
+                let error = match error.kind() {
+                    io::ErrorKind::UnexpectedEof => io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "the file has become shorter since it was opened",
+                    ),
+                    _ => error,
+                };
+                SourceError::File(FileError::new(&self.path, error))
+            })
+        }
+    }
+
+    /// Positional reads with what the platform has for them.
+    #[cfg(unix)]
+    #[derive(Debug)]
+    struct Positional(File);
+
+    #[cfg(unix)]
+    impl Positional {
+        fn new(file: File) -> Self {
+            Self(file)
+        }
+
+        fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+            std::os::unix::fs::FileExt::read_exact_at(&self.0, out, offset)
+        }
+    }
+
+    #[cfg(windows)]
+    #[derive(Debug)]
+    struct Positional(File);
+
+    #[cfg(windows)]
+    impl Positional {
+        fn new(file: File) -> Self {
+            Self(file)
+        }
+
+        fn read_exact_at(&self, mut out: &mut [u8], mut offset: u64) -> io::Result<()> {
+            use std::os::windows::fs::FileExt;
+            while !out.is_empty() {
+                match self.0.seek_read(out, offset) {
+                    Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+                    Ok(n) => {
+                        out = out.get_mut(n..).unwrap_or_default();
+                        offset += n as u64;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        }
+    }
+
+    /// Elsewhere one shared cursor, guarded.
+    #[cfg(not(any(unix, windows)))]
+    #[derive(Debug)]
+    struct Positional(std::sync::Mutex<File>);
+
+    #[cfg(not(any(unix, windows)))]
+    impl Positional {
+        fn new(file: File) -> Self {
+            Self(std::sync::Mutex::new(file))
+        }
+
+        fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+            use std::io::{Read, Seek, SeekFrom};
+            let mut file = self
+                .0
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            file.seek(SeekFrom::Start(offset))?;
+            file.read_exact(out)
+        }
+    }
+}

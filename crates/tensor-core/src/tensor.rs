@@ -1,0 +1,179 @@
+use alloc::vec::Vec;
+use core::fmt;
+
+use bytes::Bytes;
+
+use crate::adapt::transpose;
+use crate::cast::copy_slice;
+use crate::{AlignedBytes, CastError, DType, Element, Order, Shape, ShapeError};
+
+/// One tensor: element type, shape, order and shared little-endian bytes. Cheap to clone, free of
+/// lifetimes.
+#[derive(Clone, PartialEq)]
+pub struct Tensor {
+    dtype: DType,
+    shape: Shape,
+    order: Order,
+    data: Bytes,
+}
+
+impl Tensor {
+    /// A row-major tensor over `data`: dense elements, little-endian on every host. Nothing is
+    /// copied.
+    ///
+    /// # Errors
+    /// [`ShapeError::DataLength`] where the data's length is not elements times element size;
+    /// data of [`DType::Opaque`] may have any length.
+    pub fn new(dtype: DType, shape: Shape, data: impl Into<Bytes>) -> Result<Self, ShapeError> {
+        let data = data.into();
+        let got = data.len() as u64;
+        match shape.byte_len(dtype)? {
+            Some(expected) if expected != got => Err(ShapeError::DataLength { expected, got }),
+            _ => Ok(Self {
+                dtype,
+                shape,
+                order: Order::RowMajor,
+                data,
+            }),
+        }
+    }
+
+    /// A row-major tensor with a copy of `elements`, stored little-endian whatever the host.
+    ///
+    /// ```
+    /// use tensor_core::{DType, Tensor};
+    ///
+    /// let tensor = Tensor::from_slice(&[1.0f32, 2.0], &[2, 1])?;
+    /// assert_eq!(tensor.dtype(), DType::F32);
+    /// assert_eq!(&tensor.data()[..], [0, 0, 0x80, 0x3F, 0, 0, 0, 0x40]);
+    /// # Ok::<(), tensor_core::ShapeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ShapeError`] where the dims overflow or ask for another number of elements.
+    pub fn from_slice<T: Element>(elements: &[T], dims: &[u64]) -> Result<Self, ShapeError> {
+        let shape = Shape::new(dims)?;
+        let data = if cfg!(target_endian = "big") {
+            let swapped: Vec<T> = elements.iter().map(|element| element.swapped()).collect();
+            aligned_copy(bytemuck::cast_slice(&swapped))
+        } else {
+            aligned_copy(bytemuck::cast_slice(elements))
+        };
+        Self::new(T::DTYPE, shape, data)
+    }
+
+    /// The same bytes, said to be in `order`.
+    #[must_use]
+    pub fn with_order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The dims, outermost first.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Which dim varies fastest in [`data`](Self::data).
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// The decoded, little-endian bytes.
+    pub fn data(&self) -> &Bytes {
+        &self.data
+    }
+
+    /// The elements in stored order, without a copy.
+    ///
+    /// # Errors
+    /// [`CastError`] where the dtype is another, the bytes aren't aligned for `T`, or the host is
+    /// big-endian. [`to_vec`](Self::to_vec) takes care of the latter two.
+    pub fn as_slice<T: Element>(&self) -> Result<&[T], CastError> {
+        self.expect::<T>()?;
+        crate::cast_slice(&self.data)
+    }
+
+    /// A copy of the elements in stored order, on any host and at any alignment.
+    ///
+    /// # Errors
+    /// [`CastError::DType`] where the elements aren't of type `T`.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, CastError> {
+        self.expect::<T>()?;
+        Ok(copy_slice(&self.data))
+    }
+
+    fn expect<T: Element>(&self) -> Result<(), CastError> {
+        if self.dtype == T::DTYPE {
+            Ok(())
+        } else {
+            Err(CastError::DType {
+                expected: T::DTYPE,
+                got: self.dtype,
+            })
+        }
+    }
+
+    /// The same values with the last dim fastest; dims stay. Copies only where the bytes must
+    /// move.
+    ///
+    /// # Errors
+    /// [`CastError::Opaque`] where the dtype has no element size, [`CastError::OutOfMemory`] where
+    /// there is no room for the copy.
+    pub fn to_row_major(&self) -> Result<Self, CastError> {
+        let size = self.dtype.size().ok_or(CastError::Opaque(self.dtype))?;
+        let data = if self.order == Order::RowMajor || self.shape.is_order_free() {
+            self.data.clone()
+        } else {
+            transpose(&self.data, self.shape.dims(), size)
+                .map_err(|_| CastError::OutOfMemory(self.data.len() as u64))?
+        };
+        Ok(Self {
+            dtype: self.dtype,
+            shape: self.shape.clone(),
+            order: Order::RowMajor,
+            data,
+        })
+    }
+
+    /// The same bytes with reversed dims and the other order: what is column-major `[a, b]` is
+    /// row-major `[b, a]`. Nothing is copied.
+    #[must_use]
+    pub fn reversed_view(&self) -> Self {
+        let order = match self.order {
+            Order::RowMajor => Order::ColumnMajor,
+            Order::ColumnMajor => Order::RowMajor,
+        };
+        Self {
+            dtype: self.dtype,
+            shape: self.shape.reversed(),
+            order,
+            data: self.data.clone(),
+        }
+    }
+}
+
+/// An aligned copy; where memory for one can't be had the allocator's answer is the same as for
+/// any other vector.
+fn aligned_copy(bytes: &[u8]) -> Bytes {
+    match AlignedBytes::copy_of(bytes) {
+        Ok(buffer) => buffer.freeze(),
+        Err(_) => Bytes::copy_from_slice(bytes),
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tensor")
+            .field("dtype", &self.dtype)
+            .field("shape", &self.shape)
+            .field("order", &self.order)
+            .field("data", &format_args!("{} bytes", self.data.len()))
+            .finish()
+    }
+}
