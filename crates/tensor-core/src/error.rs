@@ -214,9 +214,9 @@ impl FileError {
     }
 }
 
-/// Why a [`Cursor`](crate::Cursor) could not read a field.
+/// Why a [`Cursor`](crate::Cursor) could not read a field. Exhaustive, so that every codec says
+/// what becomes of each.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ReadError {
     /// The field reaches past the end of what the cursor covers.
     #[error(transparent)]

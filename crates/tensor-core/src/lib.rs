@@ -72,7 +72,7 @@ pub use error::{
 pub use half::{bf16, f16};
 #[cfg(feature = "mmap")]
 pub use map::MappedFile;
-pub use names::NameTable;
+pub use names::{DuplicateName, NameTable};
 pub use options::{Progress, Ticker, VerifyOptions, WriteOptions};
 pub use report::{Item, Outcome, Report};
 pub use shape::{Order, Shape};

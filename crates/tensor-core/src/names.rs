@@ -1,21 +1,24 @@
 use core::fmt;
 use core::hash::BuildHasher;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
 
 /// Finds the position of a name in a list that somebody else holds: one table of positions, no
 /// second copy of the names. The hash is seeded per process, so that a hostile file can't pick
 /// names that collide.
 ///
+/// All calls on one table take the same list (which may have grown) and the same `name_of`.
+///
 /// ```
 /// use tensor_core::NameTable;
 ///
-/// let names = ["a", "b", "a"];
-/// let mut table = NameTable::with_capacity(3);
-/// assert_eq!(table.insert(0, |at| names[at]), Ok(()));
-/// assert_eq!(table.insert(1, |at| names[at]), Ok(()));
-/// assert_eq!(table.insert(2, |at| names[at]), Err(0));
-/// assert_eq!(table.find("b", |at| names[at]), Some(1));
+/// let list = ["a", "b"];
+/// let table = NameTable::of(&list, |name| name).unwrap();
+/// assert_eq!(table.find(&list, |name| name, "b"), Some(1));
+/// assert_eq!(table.find(&list, |name| name, "c"), None);
+///
+/// let twice = NameTable::of(&["a", "b", "a"], |name| name).unwrap_err();
+/// assert_eq!((twice.first, twice.second), (0, 2));
 /// ```
 #[derive(Clone, Default)]
 pub struct NameTable {
@@ -23,47 +26,83 @@ pub struct NameTable {
     hasher: DefaultHashBuilder,
 }
 
-impl NameTable {
-    /// A table with room for `count` names. Take `count` from a list that is already in memory,
-    /// never from a file's field.
-    pub fn with_capacity(count: usize) -> Self {
-        Self {
-            positions: HashTable::with_capacity(count),
-            hasher: DefaultHashBuilder::default(),
-        }
-    }
+/// Two positions of a list that have the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DuplicateName {
+    /// The lower position.
+    pub first: usize,
+    /// The higher one.
+    pub second: usize,
+}
 
-    /// Adds the name at `position`; `name_of` gives the name at a position.
+impl NameTable {
+    /// The table of all names of `list`.
     ///
     /// # Errors
-    /// The position of an equal name that is there already.
-    pub fn insert<'a>(
+    /// The first name that is there twice.
+    pub fn of<T>(list: &[T], name_of: impl Fn(&T) -> &str) -> Result<Self, DuplicateName> {
+        let mut table = Self {
+            positions: HashTable::with_capacity(list.len()),
+            hasher: DefaultHashBuilder::default(),
+        };
+        for position in 0..list.len() {
+            table.insert(list, &name_of, position)?;
+        }
+        Ok(table)
+    }
+
+    /// Adds the name at `position` of `list`.
+    ///
+    /// # Errors
+    /// The position of an equal name that is there already, and this one; nothing was added.
+    pub fn insert<T>(
         &mut self,
+        list: &[T],
+        name_of: impl Fn(&T) -> &str,
         position: usize,
-        name_of: impl Fn(usize) -> &'a str,
-    ) -> Result<(), usize> {
-        let name = name_of(position);
-        let hash = self.hasher.hash_one(name);
+    ) -> Result<(), DuplicateName> {
+        let name_at = |at: usize| list.get(at).map_or("", &name_of);
+        let name = name_at(position);
         let entry = self.positions.entry(
-            hash,
-            |&other| name_of(other) == name,
-            |&other| self.hasher.hash_one(name_of(other)),
+            self.hasher.hash_one(name),
+            |&other| name_at(other) == name,
+            |&other| self.hasher.hash_one(name_at(other)),
         );
         match entry {
-            hashbrown::hash_table::Entry::Occupied(occupied) => Err(*occupied.get()),
-            hashbrown::hash_table::Entry::Vacant(vacant) => {
+            hash_table::Entry::Occupied(occupied) => Err(DuplicateName {
+                first: *occupied.get(),
+                second: position,
+            }),
+            hash_table::Entry::Vacant(vacant) => {
                 vacant.insert(position);
                 Ok(())
             }
         }
     }
 
-    /// The position of `name`.
-    pub fn find<'a>(&self, name: &str, name_of: impl Fn(usize) -> &'a str) -> Option<usize> {
+    /// Appends `item` to `list` and adds its name, or gives it back where the name is taken.
+    ///
+    /// # Errors
+    /// The item, if the name is taken; `list` is then as it was.
+    pub fn push<T>(
+        &mut self,
+        list: &mut alloc::vec::Vec<T>,
+        name_of: impl Fn(&T) -> &str,
+        item: T,
+    ) -> Result<(), T> {
+        let position = list.len();
+        list.push(item);
+        match self.insert(list, name_of, position) {
+            Ok(()) => Ok(()),
+            Err(_) => list.pop().map_or(Ok(()), Err),
+        }
+    }
+
+    /// The position of `name` in `list`.
+    pub fn find<T>(&self, list: &[T], name_of: impl Fn(&T) -> &str, name: &str) -> Option<usize> {
         let hash = self.hasher.hash_one(name);
-        self.positions
-            .find(hash, |&position| name_of(position) == name)
-            .copied()
+        let is_it = |&at: &usize| list.get(at).is_some_and(|item| name_of(item) == name);
+        self.positions.find(hash, is_it).copied()
     }
 }
 

@@ -53,9 +53,9 @@ pub enum SinkError {
     OutOfMemory(u64),
 }
 
-/// Why a walk from a source, or a copy from a source to a sink, stopped.
+/// Why a walk from a source, or a copy from a source to a sink, stopped. Exhaustive, so that
+/// every codec says what becomes of each.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum TransferError {
     /// The bytes could not be had.
     #[error(transparent)]

@@ -1,0 +1,269 @@
+#![deny(clippy::arithmetic_side_effects)]
+
+use alloc::vec::Vec;
+
+use tensor_core::{
+    ArchiveId, At, Cursor, LimitExceeded, NameTable, Source, Ticker, Truncated, checksum, walk,
+};
+
+use crate::layout::{Header, MetaRecord, TensorRecord};
+use crate::meta::MetaEntry;
+use crate::read::Entry;
+use crate::{Checksum, Error, ReadOptions, Result, Rule};
+
+/// Everything that a file says about its tensors. One that exists is valid: every range in
+/// bounds, aligned and disjoint, every name unique.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pub(crate) id: ArchiveId,
+    pub(crate) metadata: Vec<MetaEntry>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) checksum: Option<Checksum>,
+    pub(crate) stored_checksum: u32,
+    pub(crate) records_end: u64,
+    metadata_names: NameTable,
+    names: NameTable,
+}
+
+impl Index {
+    pub(crate) fn parse(source: &dyn Source, options: &ReadOptions) -> Result<Self> {
+        let size = source.size();
+        let mut cursor = Cursor::new(source, 0..size)?;
+        cursor.expect_up_to(Header::SIZE);
+        let header = Header::parse(&mut cursor)?;
+        check_counts(&header, &cursor, options)?;
+
+        let id = ArchiveId::next();
+        let (mut metas, mut tensors) = (header.num_meta_kv, header.num_tensors);
+        let mut metadata = Vec::new();
+        while metas > 0 {
+            expect(&mut cursor, metas, tensors);
+            let ordinal = metadata.len() as u64;
+            cursor.set_entry(Some(ordinal));
+            let record = MetaRecord::parse(&mut cursor)?;
+            metadata.push(MetaEntry {
+                key: record.key.into(),
+                value: record.value,
+            });
+            metas = metas.saturating_sub(1);
+        }
+        let mut entries: Vec<Entry> = Vec::new();
+        while tensors > 0 {
+            expect(&mut cursor, 0, tensors);
+            if let Some(first) = entries.first() {
+                // Records come before data, so all up to the first data is structure.
+                cursor.expect_up_to(first.offset);
+            }
+            let record_offset = cursor.position();
+            cursor.set_entry(Some(entries.len() as u64));
+            let record = TensorRecord::parse(&mut cursor)?;
+            entries.push(Entry {
+                archive: id,
+                ordinal: entries.len(),
+                name: record.key.into(),
+                code: record.code,
+                shape: record.shape,
+                offset: record.offset,
+                data_len: record.data_len,
+                record_offset,
+            });
+            tensors = tensors.saturating_sub(1);
+        }
+        let records_end = cursor.position();
+
+        let checksum = if options.check_records {
+            Some(check_records(source, &header, records_end)?)
+        } else {
+            None
+        };
+        check_ranges(&entries, records_end, size)?;
+
+        let metadata_names = NameTable::of(&metadata, MetaEntry::key).map_err(|twice| {
+            let rule = Rule::MetaDuplicate {
+                first: twice.first as u64,
+            };
+            let at = At::new(Header::SIZE, "metadata key").entry(twice.second as u64);
+            Error::Invalid { rule, at }
+        })?;
+        let names = NameTable::of(&entries, Entry::name).map_err(|twice| {
+            let rule = Rule::TensorDuplicate {
+                first: twice.first as u64,
+            };
+            let offset = entries
+                .get(twice.second)
+                .map_or(0, |entry| entry.record_offset);
+            Error::Invalid {
+                rule,
+                at: At::new(offset, "key").entry(twice.second as u64),
+            }
+        })?;
+        Ok(Self {
+            id,
+            metadata,
+            entries,
+            checksum,
+            stored_checksum: header.checksum,
+            records_end,
+            metadata_names,
+            names,
+        })
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
+        self.entries
+            .get(self.names.find(&self.entries, Entry::name, name)?)
+    }
+
+    pub(crate) fn find_metadata(&self, key: &str) -> Option<&MetaEntry> {
+        self.metadata.get(
+            self.metadata_names
+                .find(&self.metadata, MetaEntry::key, key)?,
+        )
+    }
+}
+
+/// Refuses counts that the rest of the file has no room for: a record takes a minimum, and a
+/// tensor at least one byte of data at a multiple of 64 of its own.
+fn check_counts(header: &Header, cursor: &Cursor<'_>, options: &ReadOptions) -> Result<()> {
+    let limits = options.limits;
+    for (value, max, limit, field) in [
+        (
+            header.num_tensors,
+            limits.max_tensors,
+            "max_tensors",
+            "num_tensors",
+        ),
+        (
+            header.num_meta_kv,
+            limits.max_metadata,
+            "max_metadata",
+            "num_meta_kv",
+        ),
+    ] {
+        let minimum = if field == "num_tensors" {
+            u64::from(value)
+                .saturating_mul(TensorRecord::MIN_SIZE.saturating_add(64))
+                .saturating_sub(if value > 0 { 63 } else { 0 })
+        } else {
+            u64::from(value).saturating_mul(MetaRecord::MIN_SIZE)
+        };
+        let at = At::new(if field == "num_tensors" { 12 } else { 16 }, field);
+        let available = cursor.remaining();
+        if minimum > available {
+            return Err(Error::Truncated(Truncated {
+                at,
+                needed: minimum,
+                available,
+            }));
+        }
+        if value > max {
+            let (value, max) = (value.into(), max.into());
+            return Err(Error::Limit(LimitExceeded {
+                limit,
+                value,
+                max,
+                at,
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// Tells the cursor how much the records that are left take at least.
+fn expect(cursor: &mut Cursor<'_>, metas: u32, tensors: u32) {
+    let metas = u64::from(metas).saturating_mul(MetaRecord::MIN_SIZE);
+    let tensors = u64::from(tensors).saturating_mul(TensorRecord::MIN_SIZE);
+    let end = cursor
+        .position()
+        .saturating_add(metas)
+        .saturating_add(tensors);
+    cursor.expect_up_to(end);
+}
+
+/// Tells which of the two checksums the header carries.
+fn check_records(source: &dyn Source, header: &Header, records_end: u64) -> Result<Checksum> {
+    let mut crc32c = 0;
+    let range = Header::CHECKSUMMED..records_end;
+    walk::<Error>(source, range.clone(), &Ticker::default(), |piece| {
+        crc32c = checksum::crc32c_append(crc32c, piece);
+        Ok(())
+    })?;
+    if header.checksum == crc32c {
+        return Ok(Checksum::Crc32c);
+    }
+    let mut ieee = crc32fast::Hasher::new();
+    ieee.update(&source.read(0..8)?);
+    ieee.update(&[0; 4]);
+    walk::<Error>(source, range, &Ticker::default(), |piece| {
+        ieee.update(piece);
+        Ok(())
+    })?;
+    let ieee = ieee.finalize();
+    if header.checksum == ieee {
+        return Ok(Checksum::Ieee);
+    }
+    let rule = Rule::Checksum {
+        stored: header.checksum,
+        crc32c,
+        ieee,
+    };
+    Err(Error::Invalid {
+        rule,
+        at: At::new(8, "checksum"),
+    })
+}
+
+/// Checks that all data lies after the records, in the file, and shares no byte.
+fn check_ranges(entries: &[Entry], records_end: u64, size: u64) -> Result<()> {
+    let mut ascending = true;
+    let mut last_end = records_end;
+    for (ordinal, entry) in entries.iter().enumerate() {
+        let at = At::new(entry.record_offset.saturating_add(12), "offset").entry(ordinal as u64);
+        let len = entry.data_len.unwrap_or(0);
+        let end = match entry.offset.checked_add(len) {
+            Some(end) if entry.offset >= records_end => end,
+            _ => {
+                let rule = Rule::TensorOffset {
+                    got: entry.offset,
+                    records_end,
+                };
+                return Err(Error::Invalid { rule, at });
+            }
+        };
+        if end > size {
+            let available = size.saturating_sub(entry.offset);
+            return Err(Error::Truncated(Truncated {
+                at,
+                needed: len,
+                available,
+            }));
+        }
+        if entry.data_len.is_some() {
+            ascending &= entry.offset >= last_end;
+            last_end = end;
+        }
+    }
+    if ascending {
+        return Ok(());
+    }
+    let mut sorted: Vec<&Entry> = entries.iter().filter(|e| e.data_len.is_some()).collect();
+    sorted.sort_unstable_by_key(|entry| entry.offset);
+    for (left, right) in sorted.iter().zip(sorted.iter().skip(1)) {
+        if left.offset.saturating_add(left.data_len.unwrap_or(0)) > right.offset {
+            let (other, later) = if left.ordinal < right.ordinal {
+                (left, right)
+            } else {
+                (right, left)
+            };
+            let rule = Rule::TensorOverlap {
+                other: other.ordinal as u64,
+            };
+            let at = At::new(later.record_offset.saturating_add(12), "offset");
+            return Err(Error::Invalid {
+                rule,
+                at: at.entry(later.ordinal as u64),
+            });
+        }
+    }
+    Ok(())
+}

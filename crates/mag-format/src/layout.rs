@@ -1,0 +1,306 @@
+#![deny(clippy::arithmetic_side_effects)]
+
+use tensor_core::{Cursor, ReadError, Shape, ShapeError, Sink, SinkError};
+
+use crate::limits::{MAX_KEY, MAX_SIZE};
+use crate::meta::MetaValue;
+use crate::{DTypeCode, Error, Result, Rule, Unsupported};
+
+/// "File Header": the first four bytes.
+pub const MAGIC: [u8; 4] = *b"MAG!";
+/// "Version": the one that this crate reads and writes.
+pub(crate) const VERSION: u32 = 1;
+/// "Data Layout": where tensor data may start.
+pub(crate) const ALIGN: u64 = 64;
+/// What real files fill the space between tensors with.
+pub(crate) const FILL: u8 = 0xFF;
+
+/// "File Header".
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub(crate) checksum: u32,
+    pub(crate) num_tensors: u32,
+    pub(crate) num_meta_kv: u32,
+}
+
+impl Header {
+    pub(crate) const SIZE: u64 = 24;
+    /// Where the checksummed bytes of real files start.
+    pub(crate) const CHECKSUMMED: u64 = 12;
+
+    pub(crate) fn parse(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let at = cursor.at("magic");
+        let magic = cursor.array::<4>("magic")?;
+        let at_version = cursor.at("version");
+        if &magic == b"MAG&" {
+            let what = Unsupported::Version {
+                version: 1,
+                about: "a layout of source builds of \
+                April to July 2025 (magic \"MAG&\"), written by no release",
+            };
+            return Err(Error::Unsupported { what, at });
+        }
+        if magic != MAGIC {
+            return Err(Error::Invalid {
+                rule: Rule::Magic { got: magic },
+                at,
+            });
+        }
+        let version = cursor.u32_le("version")?;
+        match version {
+            VERSION => {}
+            0 => {
+                return Err(Error::Invalid {
+                    rule: Rule::Version,
+                    at: at_version,
+                });
+            }
+            _ => {
+                let about = generation(version, cursor);
+                let what = Unsupported::Version { version, about };
+                return Err(Error::Unsupported {
+                    what,
+                    at: at_version,
+                });
+            }
+        }
+        let checksum = cursor.u32_le("checksum")?;
+        let num_tensors = cursor.u32_le("num_tensors")?;
+        let num_meta_kv = cursor.u32_le("num_meta_kv")?;
+        let at = cursor.at("aux");
+        match cursor.u32_le("aux")? {
+            0 => Ok(Self {
+                checksum,
+                num_tensors,
+                num_meta_kv,
+            }),
+            got => Err(Error::Invalid {
+                rule: Rule::HeaderAux { got },
+                at,
+            }),
+        }
+    }
+
+    pub(crate) fn write<O: tensor_core::Output>(
+        &self,
+        sink: &mut Sink<O>,
+    ) -> Result<(), SinkError> {
+        sink.put(&MAGIC)?;
+        sink.put_u32_le(VERSION)?;
+        sink.put_u32_le(self.checksum)?;
+        sink.put_u32_le(self.num_tensors)?;
+        sink.put_u32_le(self.num_meta_kv)?;
+        sink.put_u32_le(0)
+    }
+}
+
+/// What is known about a version other than 1; the cursor is past the version field.
+fn generation(version: u32, cursor: &mut Cursor<'_>) -> &'static str {
+    match version {
+        0x0100_0000 => "version 1 with its bytes swapped, as a big-endian host would write it",
+        // Two unlike layouts share this number; the first has four zero bytes at 24 and the
+        // section marker `SRP!` at 32.
+        100 => {
+            let mut snapshot = || -> Result<bool, ReadError> {
+                cursor.skip(16, "header")?;
+                let zero = cursor.u32_le("aux")? == 0;
+                cursor.skip(4, "header")?;
+                Ok(zero && &cursor.array::<4>("marker")? == b"SRP!")
+            };
+            if snapshot().unwrap_or(false) {
+                "magnetron snapshot format 0.1.0, written by magnetron 0.1.5 and 0.1.6"
+            } else {
+                "the version 1 layout under number 100, written by source builds of October to \
+                 December 2025 with one of two dtype tables"
+            }
+        }
+        200 => "magnetron snapshot format 0.2.0, written by magnetron 0.1.7 to 0.1.9",
+        300 => "magnetron snapshot format 0.3.0, written by magnetron 0.2.0 to 0.2.2",
+        _ => "a version that no known release writes",
+    }
+}
+
+/// "Metadata Record".
+#[derive(Debug)]
+pub(crate) struct MetaRecord<'a> {
+    pub(crate) value: MetaValue,
+    pub(crate) key: &'a str,
+}
+
+impl<'a> MetaRecord<'a> {
+    /// With a key of one byte.
+    pub(crate) const MIN_SIZE: u64 = 17;
+
+    pub(crate) fn parse(cursor: &'a mut Cursor<'_>) -> Result<Self> {
+        let at = cursor.at("metadata aux");
+        let aux = cursor.u32_le("metadata aux")?;
+        let [code, reserved @ ..] = aux.to_le_bytes();
+        if reserved != [0; 3] {
+            return Err(Error::Invalid {
+                rule: Rule::MetaAux { got: aux },
+                at,
+            });
+        }
+        let payload = cursor.u64_le("metadata payload")?;
+        let Some(value) = MetaValue::decode(code, payload) else {
+            return Err(match code {
+                0 => Error::Invalid {
+                    rule: Rule::MetaType,
+                    at,
+                },
+                _ => Error::Unsupported {
+                    what: Unsupported::MetaType { code },
+                    at,
+                },
+            });
+        };
+        let key = key(
+            cursor,
+            |got| Rule::MetaKeyLength { got },
+            Rule::MetaKey,
+            "metadata key",
+        )?;
+        Ok(Self { value, key })
+    }
+
+    pub(crate) fn write<O: tensor_core::Output>(
+        &self,
+        sink: &mut Sink<O>,
+    ) -> Result<(), SinkError> {
+        sink.put_u32_le(self.value.code().into())?;
+        sink.put_u64_le(self.value.payload())?;
+        put_key(sink, self.key)
+    }
+}
+
+/// "Tensor Record".
+#[derive(Debug)]
+pub(crate) struct TensorRecord<'a> {
+    pub(crate) code: DTypeCode,
+    pub(crate) offset: u64,
+    pub(crate) shape: Shape,
+    /// Bytes of data; `None` where the dtype is unknown.
+    pub(crate) data_len: Option<u64>,
+    pub(crate) key: &'a str,
+}
+
+impl<'a> TensorRecord<'a> {
+    /// With one dim and a key of one byte.
+    pub(crate) const MIN_SIZE: u64 = 33;
+
+    pub(crate) fn parse(cursor: &'a mut Cursor<'_>) -> Result<Self> {
+        let at = cursor.at("aux");
+        let aux = cursor.u32_le("aux")?;
+        let [code, rank, reserved @ ..] = aux.to_le_bytes();
+        if reserved != [0; 2] {
+            return Err(Error::Invalid {
+                rule: Rule::TensorAux { got: aux },
+                at,
+            });
+        }
+        if rank == 0 {
+            return Err(Error::Invalid {
+                rule: Rule::TensorRank,
+                at,
+            });
+        }
+        let code = DTypeCode(code);
+        let at_numel = cursor.at("numel");
+        let numel = cursor.u64_le("numel")?;
+        let at_offset = cursor.at("offset");
+        let offset = cursor.u64_le("offset")?;
+        let at_shape = cursor.at("shape");
+        let bytes = cursor.take(u64::from(rank).saturating_mul(8), "shape")?;
+        let mut dims = [0u64; crate::limits::MAX_RANK];
+        for (dim, bytes) in dims.iter_mut().zip(bytes.chunks_exact(8)) {
+            *dim = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+        }
+        let dims = dims.get(..usize::from(rank)).unwrap_or_default();
+        if let Some(&got) = dims.iter().find(|&&dim| dim == 0 || dim > MAX_SIZE) {
+            return Err(Error::Invalid {
+                rule: Rule::TensorDim { got },
+                at: at_shape,
+            });
+        }
+        let shape = Shape::new(dims).map_err(|_| Error::Invalid {
+            rule: Rule::TensorShape,
+            at: at_shape,
+        })?;
+        let product = shape.elements();
+        if numel != product || numel > MAX_SIZE {
+            let rule = Rule::TensorNumel {
+                stored: numel,
+                product,
+            };
+            return Err(Error::Invalid { rule, at: at_numel });
+        }
+        let data_len = match code.dtype().map(|dtype| shape.byte_len(dtype)) {
+            None | Some(Ok(None)) => None,
+            Some(Ok(Some(len))) if len <= MAX_SIZE => Some(len),
+            Some(Ok(Some(_)) | Err(ShapeError::ByteOverflow | _)) => {
+                return Err(Error::Invalid {
+                    rule: Rule::TensorSize { numel },
+                    at: at_numel,
+                });
+            }
+        };
+        if offset % ALIGN != 0 {
+            let rule = Rule::TensorOffsetAlignment { got: offset };
+            return Err(Error::Invalid {
+                rule,
+                at: at_offset,
+            });
+        }
+        let key = key(
+            cursor,
+            |got| Rule::TensorKeyLength { got },
+            Rule::TensorKey,
+            "key",
+        )?;
+        Ok(Self {
+            code,
+            offset,
+            shape,
+            data_len,
+            key,
+        })
+    }
+
+    pub(crate) fn write<O: tensor_core::Output>(
+        &self,
+        sink: &mut Sink<O>,
+    ) -> Result<(), SinkError> {
+        let rank = u8::try_from(self.shape.rank()).unwrap_or(u8::MAX);
+        sink.put(&[self.code.0, rank, 0, 0])?;
+        sink.put_u64_le(self.shape.elements())?;
+        sink.put_u64_le(self.offset)?;
+        for &dim in self.shape.dims() {
+            sink.put_u64_le(dim)?;
+        }
+        put_key(sink, self.key)
+    }
+}
+
+fn key<'a>(
+    cursor: &'a mut Cursor<'_>,
+    length: impl Fn(u32) -> Rule,
+    utf8: Rule,
+    field: &'static str,
+) -> Result<&'a str> {
+    let at = cursor.at("key_length");
+    let len = cursor.u32_le("key_length")?;
+    if len == 0 || len > MAX_KEY {
+        return Err(Error::Invalid {
+            rule: length(len),
+            at,
+        });
+    }
+    let at = cursor.at(field);
+    let bytes = cursor.take(len.into(), field)?;
+    core::str::from_utf8(bytes).map_err(|_| Error::Invalid { rule: utf8, at })
+}
+
+fn put_key<O: tensor_core::Output>(sink: &mut Sink<O>, key: &str) -> Result<(), SinkError> {
+    sink.put_u32_le(u32::try_from(key.len()).unwrap_or(u32::MAX))?;
+    sink.put(key.as_bytes())
+}

@@ -1,0 +1,88 @@
+//! Read, write and verify `.mag` files, format version 1, as magnetron 0.1.2 writes them.
+//!
+//! ```text
+//! +--------------------+ 0
+//! | header             | 24 bytes: magic "MAG!", version, checksum, num_tensors, num_meta_kv, aux
+//! +--------------------+ 24
+//! | metadata records   | 16 + key bytes each: type, payload (i64 or f64), key
+//! +--------------------+
+//! | tensor records     | 24 + 8 * rank + key bytes each: dtype, rank, numel, offset, shape, key
+//! +--------------------+ next multiple of 64
+//! | tensor data        | row-major, little-endian; each at a multiple of 64, padded with 0xFF
+//! +--------------------+
+//! ```
+//!
+//! Opening reads header and records, never the data:
+//!
+//! ```
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("model.mag");
+//! # let mut builder = mag_format::Builder::new();
+//! # builder.tensor("encoder.weight", mag_format::Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+//! # builder.metadata("step", 7i64)?;
+//! # builder.write_file(&path)?;
+//! let archive = mag_format::Archive::open(&path)?;
+//! for entry in archive.entries() {
+//!     println!("{} {:?} {}", entry.name(), entry.dtype(), entry.shape());
+//! }
+//! let entry = archive.entry("encoder.weight").ok_or("no such tensor")?;
+//! let weight = archive.read(entry)?;
+//! assert_eq!(weight.as_slice::<f32>()?, &[0.5, 1.5]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Writing collects tensors, then writes once:
+//!
+//! ```
+//! use mag_format::{Archive, Builder, MetaValue, Tensor};
+//!
+//! let mut builder = Builder::new();
+//! builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?)?;
+//! builder.metadata("lr", 0.5)?;
+//! let file = builder.to_vec()?;
+//! assert_eq!(file.len() as u64, builder.encoded_len()?);
+//!
+//! let archive = Archive::from_bytes(file)?;
+//! assert_eq!(archive.metadata()[0].value(), MetaValue::F64(0.5));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Features
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `std` | yes | files, the hardware CRC-32C |
+//! | `mmap` | no | [`MappedFile`](tensor_core), for zero-copy reads |
+//! | `rayon` | no | work on several threads |
+
+#![cfg_attr(not(feature = "std"), no_std)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod dtype;
+mod error;
+mod index;
+mod layout;
+mod limits;
+mod meta;
+mod read;
+mod write;
+
+pub use dtype::DTypeCode;
+pub use error::{BuildError, Error, Rule, TRUNCATED, Unsupported};
+pub use layout::MAGIC;
+pub use limits::Limits;
+pub use meta::{MetaEntry, MetaValue};
+pub use read::{Archive, Checksum, Entry, ReadOptions};
+#[cfg(feature = "std")]
+pub use tensor_core::FileSource;
+#[cfg(feature = "mmap")]
+pub use tensor_core::MappedFile;
+pub use tensor_core::{
+    At, Bytes, DType, Element, Item, Kind, Order, Outcome, Report, Shape, Source, Tensor, Value,
+    VerifyOptions, WriteOptions, bf16, f16,
+};
+pub use write::Builder;
+
+/// What this crate's functions return.
+pub type Result<T, E = Error> = core::result::Result<T, E>;

@@ -1,0 +1,32 @@
+/// How much of a file the reader is willing to take on.
+///
+/// ```
+/// let mut limits = mag_format::Limits::default();
+/// limits.max_metadata = 10;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Tensor records. The default of 50 million takes some 8 GiB of memory to list; a file
+    /// with so many has at least 97 bytes for each.
+    pub max_tensors: u32,
+    /// Metadata records. The default of a million keeps a file of nothing but metadata from
+    /// taking several times its size in memory.
+    pub max_metadata: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_tensors: 50_000_000,
+            max_metadata: 1_000_000,
+        }
+    }
+}
+
+/// "Limits": the longest key, in bytes.
+pub(crate) const MAX_KEY: u32 = u16::MAX as u32;
+/// "Limits": the largest dim, element count and byte count.
+pub(crate) const MAX_SIZE: u64 = i64::MAX as u64;
+/// "Limits": the highest rank.
+pub(crate) const MAX_RANK: usize = 255;

@@ -1,0 +1,283 @@
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::sync::Arc;
+use core::fmt;
+use core::ops::Range;
+
+use tensor_core::{
+    ArchiveId, At, Bytes, DType, Item, Order, Outcome, Report, Shape, Source, Tensor, Ticker,
+    VerifyOptions, Window,
+};
+
+use crate::index::Index;
+use crate::layout::Header;
+use crate::meta::MetaEntry;
+use crate::{BuildError, DTypeCode, Error, Limits, Result, Unsupported};
+
+/// Which checksum a file carries, or a [`Builder`](crate::Builder) writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checksum {
+    /// CRC-32C of byte 12 up to the end of the records: what real files carry.
+    #[default]
+    Crc32c,
+    /// CRC-32/IEEE of the header, with its checksum field as zero, and the records: the letter of
+    /// the specification ("Data Layout").
+    Ieee,
+}
+
+impl Checksum {
+    /// `crc32c` or `crc32`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Crc32c => "crc32c",
+            Self::Ieee => "crc32",
+        }
+    }
+}
+
+/// How to open a file.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ReadOptions {
+    /// What the reader takes on.
+    pub limits: Limits,
+    /// Whether to check the checksum of the records. On by default.
+    pub check_records: bool,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            check_records: true,
+        }
+    }
+}
+
+/// An open `.mag` file: its metadata and a list of its tensors, whose data is read on demand.
+/// Cheap to clone, and shared between threads freely.
+#[derive(Clone)]
+pub struct Archive {
+    source: Arc<dyn Source>,
+    index: Arc<Index>,
+}
+
+/// One tensor of an [`Archive`], as its record describes it.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub(crate) archive: ArchiveId,
+    pub(crate) ordinal: usize,
+    pub(crate) name: Box<str>,
+    pub(crate) code: DTypeCode,
+    pub(crate) shape: Shape,
+    pub(crate) offset: u64,
+    pub(crate) data_len: Option<u64>,
+    pub(crate) record_offset: u64,
+}
+
+impl Entry {
+    /// The tensor's key.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The dtype code as stored.
+    pub fn dtype_code(&self) -> DTypeCode {
+        self.code
+    }
+
+    /// The dtype, `None` where the code is unknown.
+    pub fn dtype(&self) -> Option<DType> {
+        self.code.dtype()
+    }
+
+    /// The dims, outermost first.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Always row-major.
+    pub fn order(&self) -> Order {
+        Order::RowMajor
+    }
+
+    /// Absolute offset of the data.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Bytes that the data takes in the file, `None` where the dtype is unknown.
+    pub fn stored_len(&self) -> Option<u64> {
+        self.data_len
+    }
+
+    /// Bytes of the decoded data, `None` where the dtype is unknown.
+    pub fn nbytes(&self) -> Option<u64> {
+        self.data_len
+    }
+}
+
+impl Archive {
+    /// Opens the file at `path`: reads header and records, none of the data.
+    ///
+    /// # Errors
+    /// What the file breaks, with the path, or what the operating system says.
+    #[cfg(feature = "std")]
+    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let source = tensor_core::FileSource::open(path)?;
+        Self::from_source(source, &ReadOptions::default()).map_err(|error| error.in_file(path))
+    }
+
+    /// Opens a file that is in memory; its tensors are slices of `bytes`.
+    ///
+    /// # Errors
+    /// What the file breaks.
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<Self> {
+        Self::from_source(bytes.into(), &ReadOptions::default())
+    }
+
+    /// Opens any source of bytes.
+    ///
+    /// # Errors
+    /// What the file breaks, or what the source fails with.
+    pub fn from_source(source: impl Source + 'static, options: &ReadOptions) -> Result<Self> {
+        let index = Index::parse(&source, options)?;
+        Ok(Self {
+            source: Arc::new(source),
+            index: Arc::new(index),
+        })
+    }
+
+    /// All tensors, in record order.
+    pub fn entries(&self) -> &[Entry] {
+        &self.index.entries
+    }
+
+    /// The tensor with this key.
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        self.index.find(name)
+    }
+
+    /// All metadata, in record order.
+    pub fn metadata(&self) -> &[MetaEntry] {
+        &self.index.metadata
+    }
+
+    /// The metadata with this key.
+    pub fn metadata_entry(&self, key: &str) -> Option<&MetaEntry> {
+        self.index.find_metadata(key)
+    }
+
+    /// The checksum that matched when the file was opened, `None` if it was not checked.
+    pub fn checksum(&self) -> Option<Checksum> {
+        self.index.checksum
+    }
+
+    /// The format version: always 1.
+    pub fn version(&self) -> u32 {
+        crate::layout::VERSION
+    }
+
+    /// Size of the file in bytes.
+    pub fn file_len(&self) -> u64 {
+        self.source.size()
+    }
+
+    /// Reads a tensor: a slice where the source is memory, else one read into an aligned buffer.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the dtype is unknown, [`BuildError::ForeignEntry`] where the
+    /// entry is another archive's, or what the source fails with.
+    pub fn read(&self, entry: &Entry) -> Result<Tensor> {
+        let (dtype, range) = self.locate(entry)?;
+        let data = self.source.read(range)?;
+        Tensor::new(dtype, entry.shape.clone(), data).map_err(|error| {
+            Error::Build(BuildError::Shape {
+                name: entry.name.to_string(),
+                error,
+            })
+        })
+    }
+
+    /// Reads a tensor's little-endian bytes into `out`, which has its exact length.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and [`BuildError::BufferLength`].
+    pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
+        let (_, range) = self.locate(entry)?;
+        let (expected, got) = (range.end - range.start, out.len() as u64);
+        if expected != got {
+            return Err(BuildError::BufferLength { expected, got }.into());
+        }
+        Ok(self.source.read_into(range.start, out)?)
+    }
+
+    /// A tensor's little-endian bytes as a source of their own.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn data(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+        let (_, range) = self.locate(entry)?;
+        Ok(Arc::new(Window::new(self.source.clone(), range)?))
+    }
+
+    /// Checks the checksum of the records again, whatever the archive was opened with. Nothing in
+    /// the format covers the data, which the report says for each tensor.
+    ///
+    /// # Errors
+    /// What the source fails with, or a stop on request; damage is in the report.
+    pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
+        let mut report = Report::default();
+        let range = Header::CHECKSUMMED..self.index.records_end;
+        let ticker = Ticker::new(options.progress);
+        let stored = self.index.stored_checksum;
+        let found = tensor_core::checksum::crc32c_source(
+            &self.source,
+            range.clone(),
+            options.threads,
+            &ticker,
+        )?;
+        let item = if stored != found && self.index.checksum == Some(Checksum::Ieee) {
+            Item::new("records", Outcome::Ok).with_note("crc32 by the letter of the specification")
+        } else {
+            let hex = |crc: u32| format!("{crc:#010x}");
+            Item::compared("records", hex(stored), hex(found)).with_note("crc32c")
+        };
+        report.push(item);
+        for entry in self.entries() {
+            report.push(match entry.dtype() {
+                Some(_) => Item::new(entry.name(), Outcome::NotCovered),
+                None => Item::new(entry.name(), Outcome::Unsupported)
+                    .with_note(Unsupported::DType { code: entry.code.0 }.to_string()),
+            });
+        }
+        Ok(report)
+    }
+
+    /// Where the entry's bytes are, after checking that it is ours and known.
+    fn locate(&self, entry: &Entry) -> Result<(DType, Range<u64>)> {
+        if entry.archive != self.index.id {
+            return Err(BuildError::ForeignEntry.into());
+        }
+        match (entry.code.dtype(), entry.data_len) {
+            (Some(dtype), Some(len)) => Ok((dtype, entry.offset..entry.offset + len)),
+            _ => {
+                let at = At::new(entry.record_offset, "aux").entry(entry.ordinal as u64);
+                let what = Unsupported::DType { code: entry.code.0 };
+                Err(Error::Unsupported { what, at })
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Archive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Archive")
+            .field("file_len", &self.file_len())
+            .field("entries", &self.entries().len())
+            .field("metadata", &self.metadata().len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,315 @@
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use tensor_core::{
+    DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker, WriteOptions,
+    checksum, hinted_vec,
+};
+
+use crate::layout::{ALIGN, FILL, Header, MetaRecord, TensorRecord};
+use crate::limits::{MAX_KEY, MAX_RANK, MAX_SIZE};
+use crate::{BuildError, Checksum, DTypeCode, MetaValue, Result};
+
+/// Collects tensors and metadata, then writes a file at once.
+///
+/// Records keep the order of the calls, and the same calls give the same bytes. A tensor shares
+/// its bytes with the builder; a deferred one is pulled in windows while it is written.
+///
+/// ```
+/// use mag_format::{Builder, Bytes, DType, Order, Shape};
+///
+/// let mut builder = Builder::new();
+/// let source = Bytes::from_static(&[1, 0, 0, 0, 2, 0, 0, 0]);
+/// builder.deferred("steps", DType::I32, Shape::new(&[2])?, Order::RowMajor, source)?;
+/// assert_eq!(builder.encoded_len()?, 128);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Default)]
+pub struct Builder {
+    checksum: Checksum,
+    metadata: Vec<(String, MetaValue)>,
+    metadata_names: NameTable,
+    tensors: Vec<Planned>,
+    names: NameTable,
+}
+
+struct Planned {
+    name: String,
+    code: DTypeCode,
+    shape: Shape,
+    len: u64,
+    data: Arc<dyn Source>,
+}
+
+impl Builder {
+    /// A builder of a file with no tensor and no metadata.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The checksum to write; [`Checksum::Crc32c`] unless set.
+    pub fn checksum(&mut self, checksum: Checksum) -> &mut Self {
+        self.checksum = checksum;
+        self
+    }
+
+    /// Adds a metadata record.
+    ///
+    /// # Errors
+    /// [`BuildError`] where the key can't be held or is taken.
+    pub fn metadata(
+        &mut self,
+        key: impl Into<String>,
+        value: impl Into<MetaValue>,
+    ) -> Result<&mut Self> {
+        let key = key.into();
+        check_key(&key)?;
+        self.metadata_names
+            .push(&mut self.metadata, |(key, _)| key, (key, value.into()))
+            .map_err(|(key, _)| BuildError::Duplicate { key })?;
+        Ok(self)
+    }
+
+    /// Adds a tensor; its bytes are shared, not copied.
+    ///
+    /// # Errors
+    /// [`BuildError`] where the format can't hold the name, dtype, shape or order.
+    pub fn tensor(&mut self, name: impl Into<String>, tensor: Tensor) -> Result<&mut Self> {
+        let (dtype, shape, order) = (tensor.dtype(), tensor.shape().clone(), tensor.order());
+        self.deferred(name, dtype, shape, order, tensor.data().clone())
+    }
+
+    /// Adds a tensor whose little-endian bytes are pulled from `data` when the file is written.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor), and where `data` has another length than dtype and shape ask
+    /// for.
+    pub fn deferred(
+        &mut self,
+        name: impl Into<String>,
+        dtype: DType,
+        shape: Shape,
+        order: Order,
+        data: impl Source + 'static,
+    ) -> Result<&mut Self> {
+        let name = name.into();
+        check_key(&name)?;
+        let Some(code) = DTypeCode::from_dtype(dtype) else {
+            return Err(BuildError::DType { name, dtype }.into());
+        };
+        if shape.rank() == 0 || shape.rank() > MAX_RANK {
+            return Err(BuildError::Rank {
+                name,
+                rank: shape.rank(),
+            }
+            .into());
+        }
+        if let Some(&dim) = shape.dims().iter().find(|&&dim| dim == 0 || dim > MAX_SIZE) {
+            return Err(BuildError::Dim { name, dim }.into());
+        }
+        if order != Order::RowMajor && !shape.is_order_free() {
+            return Err(BuildError::Order { name }.into());
+        }
+        let len = match shape.byte_len(dtype) {
+            Ok(Some(len)) if len == data.size() => len,
+            Ok(Some(expected)) => {
+                let error = ShapeError::DataLength {
+                    expected,
+                    got: data.size(),
+                };
+                return Err(BuildError::Shape { name, error }.into());
+            }
+            Ok(None) => return Err(BuildError::DType { name, dtype }.into()),
+            Err(error) => return Err(BuildError::Shape { name, error }.into()),
+        };
+        let tensor = Planned {
+            name,
+            code,
+            shape,
+            len,
+            data: Arc::new(data),
+        };
+        self.names
+            .push(&mut self.tensors, |tensor| &tensor.name, tensor)
+            .map_err(|tensor| BuildError::Duplicate { key: tensor.name })?;
+        Ok(self)
+    }
+
+    /// Size of the file in bytes.
+    ///
+    /// # Errors
+    /// [`BuildError::TooMany`] or [`BuildError::TooLarge`] where the format can't hold it.
+    pub fn encoded_len(&self) -> Result<u64> {
+        Ok(self.plan()?.file_len)
+    }
+
+    /// The file in memory.
+    ///
+    /// # Errors
+    /// As [`encoded_len`](Self::encoded_len), and what a deferred tensor's source fails with.
+    pub fn to_vec(&self) -> Result<Vec<u8>> {
+        let mut sink = Sink::new(hinted_vec(self.encoded_len()?));
+        self.write(&mut sink, &WriteOptions::default())?;
+        Ok(sink.into_inner())
+    }
+
+    /// Writes the file to `out`, front to back.
+    ///
+    /// # Errors
+    /// As [`to_vec`](Self::to_vec), and what `out` fails with.
+    #[cfg(feature = "std")]
+    pub fn write_to(&self, out: impl std::io::Write) -> Result<()> {
+        self.write_to_with(out, &WriteOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`write_to`](Self::write_to), or a stop on request.
+    #[cfg(feature = "std")]
+    pub fn write_to_with(
+        &self,
+        out: impl std::io::Write,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        self.write(&mut Sink::new(out), options)
+    }
+
+    /// Writes the file at `path`, which appears only when it is complete and is never written
+    /// to while it exists (`tensor_core::AtomicFile`).
+    ///
+    /// # Errors
+    /// As [`write_to`](Self::write_to); the target is then as it was.
+    #[cfg(feature = "std")]
+    pub fn write_file(&self, path: impl AsRef<std::path::Path>) -> Result<()> {
+        self.write_file_with(path, &WriteOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`write_file`](Self::write_file), or a stop on request.
+    #[cfg(feature = "std")]
+    pub fn write_file_with(
+        &self,
+        path: impl AsRef<std::path::Path>,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        // What the format can't hold fails before the first byte.
+        self.plan()?;
+        let mut sink = Sink::new(tensor_core::AtomicFile::create(path, options)?);
+        self.write(&mut sink, options)?;
+        Ok(sink.into_inner().commit()?)
+    }
+
+    fn write<O: Output>(&self, sink: &mut Sink<O>, options: &WriteOptions<'_>) -> Result<()> {
+        let plan = self.plan()?;
+        sink.put(&self.records(&plan)?)?;
+        sink.fill(plan.data_base - plan.records_end, FILL)?;
+        let ticker = Ticker::new(options.progress);
+        for tensor in &self.tensors {
+            sink.copy_from(&tensor.data, &ticker)?;
+            sink.pad_to(ALIGN, FILL)?;
+        }
+        Ok(())
+    }
+
+    /// Header and records, as they start the file.
+    fn records(&self, plan: &Plan) -> Result<Vec<u8>> {
+        let mut sink = Sink::new(hinted_vec(plan.records_end));
+        let mut header = Header {
+            checksum: 0,
+            num_tensors: count(self.tensors.len())?,
+            num_meta_kv: count(self.metadata.len())?,
+        };
+        header.write(&mut sink)?;
+        for (key, value) in &self.metadata {
+            MetaRecord { value: *value, key }.write(&mut sink)?;
+        }
+        let mut offset = plan.data_base;
+        for tensor in &self.tensors {
+            let record = TensorRecord {
+                code: tensor.code,
+                offset,
+                shape: tensor.shape.clone(),
+                data_len: Some(tensor.len),
+                key: &tensor.name,
+            };
+            record.write(&mut sink)?;
+            offset += tensor.len.next_multiple_of(ALIGN);
+        }
+        let mut bytes = sink.into_inner();
+        header.checksum = match self.checksum {
+            Checksum::Crc32c => checksum::crc32c(bytes.get(12..).unwrap_or_default()),
+            Checksum::Ieee => crc32fast::hash(&bytes),
+        };
+        if let Some(field) = bytes.get_mut(8..12) {
+            field.copy_from_slice(&header.checksum.to_le_bytes());
+        }
+        Ok(bytes)
+    }
+
+    fn plan(&self) -> Result<Plan, BuildError> {
+        count(self.tensors.len())?;
+        count(self.metadata.len())?;
+        let metas = self.metadata.iter().map(|(key, _)| 16 + key.len() as u64);
+        let tensors = self
+            .tensors
+            .iter()
+            .map(|tensor| 24 + 8 * tensor.shape.rank() as u64 + tensor.name.len() as u64);
+        let add = |sum: u64, more: u64| sum.checked_add(more).filter(|&sum| sum <= MAX_SIZE);
+        let records_end = metas.chain(tensors).try_fold(Header::SIZE, add);
+        let records_end = records_end.ok_or(BuildError::TooLarge)?;
+        if self.tensors.is_empty() {
+            return Ok(Plan {
+                records_end,
+                data_base: records_end,
+                file_len: records_end,
+            });
+        }
+        let round = |len: u64| len.checked_next_multiple_of(ALIGN);
+        let data_base = round(records_end).ok_or(BuildError::TooLarge)?;
+        let file_len = self
+            .tensors
+            .iter()
+            .try_fold(data_base, |sum, tensor| add(sum, round(tensor.len)?))
+            .ok_or(BuildError::TooLarge)?;
+        Ok(Plan {
+            records_end,
+            data_base,
+            file_len,
+        })
+    }
+}
+
+struct Plan {
+    records_end: u64,
+    data_base: u64,
+    file_len: u64,
+}
+
+fn count(records: usize) -> Result<u32, BuildError> {
+    u32::try_from(records).map_err(|_| BuildError::TooMany)
+}
+
+fn check_key(key: &str) -> Result<(), BuildError> {
+    if key.is_empty() || key.len() > MAX_KEY as usize || key.contains('\0') {
+        return Err(BuildError::Key {
+            key: key.chars().take(60).collect(),
+        });
+    }
+    Ok(())
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("checksum", &self.checksum)
+            .field("metadata", &self.metadata.len())
+            .field("tensors", &self.tensors.len())
+            .finish_non_exhaustive()
+    }
+}
