@@ -1206,11 +1206,16 @@ fn other_generations() -> Vec<Case> {
         Case::unsupported(
             "legacy_ampersand",
             "mag.version",
-            "the layout before version 1: magic MAG&, sections with markers",
+            "the layout before version 1, with one f32 tensor: magic MAG&, sections with markers",
             {
                 let mut file = LeBuffer::new();
-                file.text("MAG&").u32(1).fill(16, 0);
-                file.text("KVDT").text("THDR").text("TDAT");
+                file.text("MAG&").u32(1).u32(0).u32(1).u32(0).u32(0);
+                file.text("KVDT").text("THDR").u32(1);
+                for dim in [2, 1, 1, 1, 1, 1] {
+                    file.u64(dim);
+                }
+                file.u32(u32::from(F32) | 1 << 8).fill(64, 0).text("w");
+                file.text("TDAT").bytes(&f32s(&[1.0, 2.0]));
                 file.into_vec()
             },
         ),
@@ -1271,8 +1276,8 @@ fn snapshot(version: u32, align: usize) -> Vec<u8> {
 
 fn snapshot_with_json() -> Vec<u8> {
     let json = concat!(
-        r#"{"manifest_ver":1,"timestamp":1764547200,"magnetron_ver":"0.2.0","#,
-        r#""snapshot_ver":300,"usr_metadata":{},"tensor_map":{"w":{"shape":[2],"#,
+        r#"{"manifest_ver":1,"timestamp":"2026-01-01T00:00:00+00:00","magnetron_ver":"0.2.0","#,
+        r#""snapshot_ver":"0.3.0","usr_metadata":{},"tensor_map":{"w":{"shape":[2],"#,
         r#""dtype":"float32","dtype_id":0,"offset":0,"nbytes":8}}}"#,
     );
     let mut file = LeBuffer::new();
