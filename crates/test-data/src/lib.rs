@@ -24,7 +24,8 @@
     reason = "a slip in test data should stop the test at its line"
 )]
 
-use std::path::{Path, PathBuf};
+use std::env;
+use std::path::PathBuf;
 
 pub mod alloc;
 mod checksum;
@@ -129,12 +130,19 @@ pub fn extension(format: &str) -> Option<&'static str> {
     find(format).map(|found| found.extension)
 }
 
-/// The folder of the workspace, as it was when this crate was compiled.
+/// The folder of the workspace.
+///
+/// Cargo tells a test or task where its package lies when it runs it, so two checkouts may share a
+/// target folder. A program that was started otherwise gets the place it was compiled in.
 pub fn workspace_root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .nth(2)
-        .expect("this crate lies two folders below the workspace root")
+    let running = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let compiled = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    running
+        .iter()
+        .chain([&compiled])
+        .flat_map(|package| package.ancestors())
+        .find(|folder| folder.join("crates/test-data/Cargo.toml").is_file())
+        .expect("the checkout that this was compiled in is gone")
         .to_owned()
 }
 
@@ -210,11 +218,8 @@ mod tests {
     }
 
     #[test]
-    fn workspace_root_holds_this_crate() {
-        assert!(
-            workspace_root()
-                .join("crates/test-data/Cargo.toml")
-                .is_file()
-        );
+    fn workspace_root_is_that_of_the_running_package() {
+        let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap());
+        assert_eq!(package, workspace_root().join("crates/test-data"));
     }
 }
