@@ -1,0 +1,249 @@
+//! The tasks of this workspace, the same for developers and CI: `cargo xtask <task>`.
+
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+mod fixtures;
+mod workspace;
+
+/// Nothing, or one line on what failed.
+type Outcome = Result<(), String>;
+
+/// A part of `ci`: its name in headers and messages, and what it does.
+type Step = (&'static str, fn() -> Outcome);
+
+struct Task {
+    name: &'static str,
+    flag: Option<&'static str>,
+    help: &'static str,
+    /// Runs the task; the argument says whether the flag was given.
+    run: fn(bool) -> Outcome,
+}
+
+const TASKS: &[Task] = &[
+    Task {
+        name: "ci",
+        flag: Some("--no-test"),
+        help: "everything a change must pass, in one go; --no-test where the tests ran already",
+        run: ci,
+    },
+    Task {
+        name: "check",
+        flag: None,
+        help: "formatting and lints",
+        run: |_| fmt().and_then(|()| clippy()),
+    },
+    Task {
+        name: "test",
+        flag: None,
+        help: "all tests and the code of the documentation",
+        run: |_| test(),
+    },
+    Task {
+        name: "features",
+        flag: None,
+        help: "lints each published crate with no feature, each feature alone, and all",
+        run: |_| workspace::features(),
+    },
+    Task {
+        name: "doc",
+        flag: None,
+        help: "builds the documentation; a broken link is an error",
+        run: |_| doc(),
+    },
+    Task {
+        name: "fixtures",
+        flag: Some("--check"),
+        help: "writes fixtures/; --check compares instead and fails on any difference",
+        run: fixtures::run,
+    },
+    Task {
+        name: "msrv",
+        flag: None,
+        help: "no dependency of the core or a codec asks for a newer Rust than they do",
+        run: |_| workspace::msrv(),
+    },
+];
+
+/// What `ci` runs, in this order.
+const CI_STEPS: &[Step] = &[
+    ("fmt", fmt),
+    ("clippy", clippy),
+    (TEST_STEP, test),
+    ("features", workspace::features),
+    ("doc", doc),
+    ("fixtures --check", || fixtures::run(true)),
+    ("msrv", workspace::msrv),
+];
+
+const TEST_STEP: &str = "test";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Outcome {
+    let Some((name, flags)) = arguments.split_first() else {
+        eprint!("{}", help());
+        return Err("no task named".to_owned());
+    };
+    if matches!(name.as_str(), "help" | "--help" | "-h") {
+        eprint!("{}", help());
+        return Ok(());
+    }
+    let task = TASKS
+        .iter()
+        .find(|task| task.name == name)
+        .ok_or_else(|| format!("no task {name:?}; `cargo xtask help` lists them"))?;
+    for flag in flags {
+        if task.flag != Some(flag.as_str()) {
+            return Err(format!("{name} takes no argument {flag:?}"));
+        }
+    }
+    (task.run)(!flags.is_empty())
+}
+
+fn help() -> String {
+    let mut text = String::from("cargo xtask <task>\n\n");
+    for task in TASKS {
+        let usage = format!("{} {}", task.name, flag_in_brackets(task));
+        text += &format!("  {usage:<20}{}\n", task.help);
+    }
+    text
+}
+
+fn flag_in_brackets(task: &Task) -> String {
+    task.flag
+        .map_or_else(String::new, |flag| format!("[{flag}]"))
+}
+
+fn ci(no_test: bool) -> Outcome {
+    let start = Instant::now();
+    for (name, step) in CI_STEPS {
+        if no_test && *name == TEST_STEP {
+            continue;
+        }
+        eprintln!("==> {name}");
+        let step_start = Instant::now();
+        step().map_err(|message| format!("ci failed at {name}: {message}"))?;
+        eprintln!("    {name}: {:.1} s", step_start.elapsed().as_secs_f64());
+    }
+    eprintln!("ci passed in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn fmt() -> Outcome {
+    cargo(&["fmt", "--all", "--check"], &[])
+}
+
+fn clippy() -> Outcome {
+    cargo(
+        &[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--",
+            "-D",
+            "warnings",
+        ],
+        &[],
+    )
+}
+
+fn test() -> Outcome {
+    cargo(&["test", "--workspace"], &[])
+}
+
+fn doc() -> Outcome {
+    cargo(
+        &["doc", "--workspace", "--no-deps", "--all-features"],
+        &[("RUSTDOCFLAGS", "-D warnings")],
+    )
+}
+
+fn cargo_command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .args(arguments)
+        .current_dir(test_data::workspace_root());
+    command
+}
+
+/// Runs cargo in the workspace root; its output goes where ours goes.
+fn cargo(arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
+    let status = cargo_command(arguments)
+        .envs(variables.iter().copied())
+        .status()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("`cargo {}`: {status}", arguments.join(" ")))
+    }
+}
+
+/// Runs cargo in the workspace root and hands back what it prints.
+fn cargo_output(arguments: &[&str]) -> Result<Vec<u8>, String> {
+    let output = cargo_command(arguments)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    if output.status.success() {
+        Ok(output.stdout)
+    } else {
+        Err(format!(
+            "`cargo {}`: {}",
+            arguments.join(" "),
+            output.status
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(arguments: &[&str]) -> String {
+        let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
+        run(&arguments).unwrap_err()
+    }
+
+    #[test]
+    fn wrong_arguments_are_named() {
+        assert_eq!(
+            message(&["cy"]),
+            "no task \"cy\"; `cargo xtask help` lists them"
+        );
+        assert_eq!(
+            message(&["ci", "--check"]),
+            "ci takes no argument \"--check\""
+        );
+        assert_eq!(message(&["doc", "x"]), "doc takes no argument \"x\"");
+    }
+
+    #[test]
+    fn help_has_a_line_per_task() {
+        let help = help();
+        for task in TASKS {
+            assert!(help.contains(&format!("\n  {}", task.name)), "{help}");
+        }
+        assert!(help.contains("fixtures [--check]  writes"));
+    }
+
+    #[test]
+    fn leaving_out_the_tests_leaves_out_one_step() {
+        let steps = CI_STEPS.iter().filter(|(name, _)| *name == TEST_STEP);
+        assert_eq!(steps.count(), 1);
+    }
+}
