@@ -1,0 +1,120 @@
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use mag_format::{Archive, Builder, Bytes, ReadOptions, Source, Tensor};
+use tensor_core::SourceError;
+
+/// Remembers which bytes were asked for.
+struct Traced {
+    bytes: Bytes,
+    reads: Arc<Mutex<Vec<Range<u64>>>>,
+}
+
+impl Source for Traced {
+    fn size(&self) -> u64 {
+        self.bytes.size()
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
+        self.reads
+            .lock()
+            .unwrap()
+            .push(offset..offset + out.len() as u64);
+        self.bytes.read_into(offset, out)
+    }
+}
+
+#[test]
+fn opening_reads_no_data_in_few_calls() {
+    let mut builder = Builder::new();
+    let data = Tensor::from_slice(&[1.0f32; 100], &[100]).unwrap();
+    for i in 0..1000 {
+        builder
+            .tensor(format!("layer.{i}.weight"), data.clone())
+            .unwrap();
+        builder.metadata(format!("key {i}"), i64::from(i)).unwrap();
+    }
+    let bytes = Bytes::from(builder.to_vec().unwrap());
+    let reads = Arc::new(Mutex::new(Vec::new()));
+    let traced = Traced {
+        bytes,
+        reads: reads.clone(),
+    };
+    let archive = Archive::from_source(traced, &ReadOptions::default()).unwrap();
+
+    let opened = std::mem::take(&mut *reads.lock().unwrap());
+    let data_start = archive
+        .entries()
+        .iter()
+        .map(|entry| entry.offset())
+        .min()
+        .unwrap();
+    assert!(
+        opened.iter().all(|read| read.end <= data_start),
+        "{opened:?}"
+    );
+    assert!(opened.len() < 20, "{} reads", opened.len());
+
+    let entry = archive.entry("layer.500.weight").unwrap();
+    assert_eq!(archive.read(entry).unwrap(), data);
+    let one = reads.lock().unwrap().clone();
+    assert_eq!(one, vec![entry.offset()..entry.offset() + 400; 1]);
+}
+
+#[test]
+fn memory_is_shared_not_copied() {
+    let mut builder = Builder::new();
+    builder
+        .tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2]).unwrap())
+        .unwrap();
+    let bytes = Bytes::from(builder.to_vec().unwrap());
+    let archive = Archive::from_bytes(bytes.clone()).unwrap();
+    let entry = archive.entry("w").unwrap();
+    let tensor = archive.read(entry).unwrap();
+    let offset = usize::try_from(entry.offset()).unwrap();
+    assert_eq!(tensor.data().as_ptr(), bytes[offset..].as_ptr());
+}
+
+#[test]
+fn an_entry_of_another_archive_is_refused() {
+    let mut builder = Builder::new();
+    builder
+        .tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2]).unwrap())
+        .unwrap();
+    let bytes = Bytes::from(builder.to_vec().unwrap());
+    let one = Archive::from_bytes(bytes.clone()).unwrap();
+    let other = Archive::from_bytes(bytes).unwrap();
+    let error = one.read(&other.entries()[0]).unwrap_err();
+    assert_eq!(error.to_string(), "the entry belongs to another archive");
+    assert!(one.clone().read(&one.entries()[0]).is_ok());
+}
+
+#[test]
+fn threads_read_the_same_bytes() {
+    let mut builder = Builder::new();
+    for i in 0..100u8 {
+        let data = Tensor::new(
+            mag_format::DType::Bool,
+            mag_format::Shape::new(&[500]).unwrap(),
+            vec![i; 500],
+        );
+        builder.tensor(i.to_string(), data.unwrap()).unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("many.mag");
+    builder.write_file(&path).unwrap();
+    let archive = Archive::open(&path).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..8usize {
+            let archive = &archive;
+            scope.spawn(move || {
+                for i in 0..1000usize {
+                    let entry = &archive.entries()[(i * 7 + thread * 13) % 100];
+                    let value: u8 = entry.name().parse().unwrap();
+                    let tensor = archive.read(entry).unwrap();
+                    assert!(tensor.data().iter().all(|&byte| byte == value));
+                }
+            });
+        }
+    });
+}
