@@ -1,6 +1,8 @@
 //! Lists the tensors of a `.mag` file and prints the first values of one:
 //! `cargo run -p mag-format --example inspect -- FILE [NAME]`.
 
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
 use std::error::Error;
 
 use mag_format::{Archive, DType};
