@@ -33,6 +33,7 @@ pub mod corpus;
 mod le_buffer;
 pub mod mag;
 pub mod mutate;
+pub mod ztensor;
 
 pub use checksum::{crc32_ieee, crc32c};
 pub use le_buffer::LeBuffer;
@@ -114,11 +115,18 @@ pub struct Format {
 }
 
 /// Every format that has hand-assembled files.
-pub const FORMATS: &[Format] = &[Format {
-    name: "mag",
-    extension: "mag",
-    cases: mag::cases,
-}];
+pub const FORMATS: &[Format] = &[
+    Format {
+        name: "mag",
+        extension: "mag",
+        cases: mag::cases,
+    },
+    Format {
+        name: "ztensor",
+        extension: "zt",
+        cases: ztensor::cases,
+    },
+];
 
 /// The hand-assembled files of a format, or `None` where there are none.
 pub fn cases(format: &str) -> Option<Vec<Case>> {

@@ -18,6 +18,7 @@ use crate::{Error, Limits, ReadOptions, Result, Rule};
 pub(crate) struct Index {
     pub(crate) id: ArchiveId,
     pub(crate) entries: Vec<Entry>,
+    #[cfg(feature = "zstd")]
     pub(crate) limits: Limits,
     /// Where it starts, which is where data must have ended.
     pub(crate) start: u64,
@@ -87,6 +88,7 @@ impl Index {
         Ok(Self {
             id,
             entries,
+            #[cfg(feature = "zstd")]
             limits,
             start,
             names,

@@ -341,7 +341,7 @@ impl EntryParser {
             return reader.fail(Rule::Missing { field });
         }
         entry.has_custom = !custom_keys.is_empty();
-        if custom_keys.len() > 1 && NameTable::of(&custom_keys, key_of).is_err() {
+        if custom_keys.len() > 1 && NameTable::of(&custom_keys, |key| key).is_err() {
             reader.field = "key";
             return reader.fail(Rule::EntryDuplicateKey);
         }
@@ -451,10 +451,6 @@ const REQUIRED: u16 = Field::Name.bit()
     | Field::DType.bit()
     | Field::Shape.bit()
     | Field::Encoding.bit();
-
-fn key_of<'k>(key: &'k Cow<'_, str>) -> &'k str {
-    key
-}
 
 /// The same bytes as text.
 fn custom_key<'a>(reader: &Reader<'a>, key: Cow<'a, [u8]>) -> Result<Cow<'a, str>> {

@@ -397,11 +397,11 @@ impl Archive {
                 // What can't be interpreted can still be intact, or not.
                 let hashed = self.hash_stored(entry, threads, ticker)?;
                 let mut item = compared(entry, hashed.as_ref());
-                if item.outcome != Outcome::Failed {
-                    item.outcome = outcome;
-                    return Ok(item.with_note(note));
+                if item.outcome == Outcome::Failed {
+                    return Ok(item);
                 }
-                Ok(also(item, &note))
+                item.outcome = outcome;
+                Ok(item.with_note(note))
             }
             #[cfg(feature = "zstd")]
             Ok((_, Stored::Zstd(blob))) => {
@@ -551,7 +551,11 @@ fn outcome_of(error: Error) -> Result<(Outcome, String)> {
         Kind::Invalid | Kind::Limit => Outcome::Failed,
         _ => return Err(error),
     };
-    let note = match error.rule_id() {
+    let id = match &error {
+        Error::Limit(limit) => Some(limit.limit),
+        error => error.rule_id(),
+    };
+    let note = match id {
         Some(id) => format!("{error} [{id}]"),
         None => error.to_string(),
     };
@@ -582,6 +586,7 @@ fn compared(entry: &Entry, found: Option<&Checksum>) -> Item {
 }
 
 /// The same item with one more thing to say.
+#[cfg(feature = "zstd")]
 fn also(mut item: Item, note: &str) -> Item {
     let all = match item.note.take() {
         Some(first) => format!("{first}; {note}"),
