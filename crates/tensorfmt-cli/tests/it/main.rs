@@ -1,0 +1,1 @@
+//! Runs the command as a user would.
