@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
-use tensorfmt::Archive;
+use tensorfmt::{Archive, FileSource};
 
 use crate::failure::Failure;
 
@@ -38,11 +38,11 @@ impl Input {
 
     /// Opens the file through positional reads, never a map.
     pub(crate) fn open(&self) -> Result<Archive, tensorfmt::Error> {
-        Archive::open(
-            self.spooled
-                .as_ref()
-                .map_or(&*self.path, |file| file.path()),
-        )
+        match &self.spooled {
+            // The temporary file's name would only confuse.
+            Some(file) => Archive::from_source(FileSource::open(file.path())?),
+            None => Archive::open(&self.path),
+        }
     }
 }
 

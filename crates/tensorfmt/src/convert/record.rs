@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use serde_json::{Map, Value as Json};
 use tensor_core::Value;
 
@@ -12,10 +14,13 @@ pub(crate) const KEY: &str = "tensorfmt";
 /// beside the values themselves, which stay readable for everyone:
 ///
 /// ```json
-/// {"types": {"step": "json"}, "tensors": {"w": {"param_id": 7}}}
+/// {"order": ["step", "lr"], "types": {"step": "json"}, "tensors": {"w": {"param_id": 7}}}
 /// ```
+///
+/// The order is there where the keys are not sorted, since such formats sort them.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
+    order: Vec<String>,
     types: Map<String, Json>,
     tensors: Map<String, Json>,
 }
@@ -23,6 +28,7 @@ pub(crate) struct Record {
 impl Record {
     /// The text of a value, with a note of its type unless it is text already.
     pub(crate) fn text_of(&mut self, key: &str, value: &Value) -> String {
+        self.order.push(key.to_owned());
         let (kind, text) = match value {
             Value::Text(text) => return text.clone(),
             Value::Int(value)
@@ -48,11 +54,15 @@ impl Record {
 
     /// The value of [`KEY`], `None` where there is nothing to say.
     pub(crate) fn to_text(&self) -> Option<String> {
-        let parts = [("types", &self.types), ("tensors", &self.tensors)];
-        let parts = parts.into_iter().filter(|(_, part)| !part.is_empty());
-        let object: Map<_, _> = parts
-            .map(|(key, part)| (key.to_owned(), Json::Object(part.clone())))
-            .collect();
+        let mut object = Map::new();
+        if !self.order.is_sorted() {
+            object.insert("order".to_owned(), self.order.as_slice().into());
+        }
+        for (key, part) in [("types", &self.types), ("tensors", &self.tensors)] {
+            if !part.is_empty() {
+                object.insert(key.to_owned(), Json::Object(part.clone()));
+            }
+        }
         (!object.is_empty()).then(|| Json::Object(object).to_string())
     }
 
@@ -68,6 +78,16 @@ impl Record {
             return;
         };
         model.metadata.remove(at);
+        if let Some(Json::Array(order)) = record.get("order") {
+            let places: HashMap<&str, usize> = order
+                .iter()
+                .enumerate()
+                .filter_map(|(at, key)| Some((key.as_str()?, at)))
+                .collect();
+            // Keys that the order does not know stay where they are, at the end.
+            let place = |key: &str| places.get(key).copied().unwrap_or(usize::MAX);
+            model.metadata.sort_by_key(|(key, _)| place(key));
+        }
         if let Some(Json::Object(types)) = record.get("types") {
             for (key, value) in &mut model.metadata {
                 let kind = types.get(key.as_str()).and_then(Json::as_str);
