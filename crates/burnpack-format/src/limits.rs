@@ -1,0 +1,80 @@
+/// How much of a file the reader is willing to take on.
+///
+/// The defaults for the metadata and the number of tensors are those of Burn's own reader; the
+/// others keep a file of nothing but small items from taking many times its size in memory. No
+/// file that is known comes near them. Tensor data has no limit of its own: it is read on demand,
+/// and its ranges are checked against the file.
+///
+/// ```
+/// use burnpack_format::{Archive, Builder, Kind, ReadOptions};
+///
+/// let file = Builder::new().metadata("format", "burnpack")?.to_vec()?;
+/// let mut options = ReadOptions::default();
+/// options.limits.max_metadata_len = 10;
+/// let error = Archive::from_source(burnpack_format::Bytes::from(file), &options).unwrap_err();
+/// assert_eq!(error.kind(), Kind::Limit);
+/// # Ok::<(), burnpack_format::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of CBOR between header and data; 100 MiB.
+    pub max_metadata_len: u32,
+    /// Tensors; 100,000.
+    pub max_tensors: u32,
+    /// Key-value pairs of `metadata`, of `scalars`, and of unknown keys in one map, each; 100,000.
+    pub max_metadata: u32,
+    /// Dims of all tensors together; two million.
+    pub max_dims: u64,
+    /// Bytes of all names, keys and text values together; 32 MiB.
+    pub max_text: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_metadata_len: 100 << 20,
+            max_tensors: 100_000,
+            max_metadata: 100_000,
+            max_dims: 2_000_000,
+            max_text: 32 << 20,
+        }
+    }
+}
+
+/// What a [`Builder`](crate::Builder) refuses to write because Burn refuses to read it.
+///
+/// ```
+/// use burnpack_format::{Builder, WriteLimits};
+///
+/// let mut limits = WriteLimits::default();
+/// limits.max_file_len = 500 << 30; // what Burn 0.23 reads
+/// let mut builder = Builder::new();
+/// builder.limits(limits);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WriteLimits {
+    /// Bytes of CBOR between header and data; 100 MiB.
+    pub max_metadata_len: u32,
+    /// Tensors; 100,000.
+    pub max_tensors: usize,
+    /// Bytes of one tensor; 10 GiB.
+    pub max_tensor_len: u64,
+    /// Bytes of the file; 100 GiB, as Burn up to 0.22 reads.
+    pub max_file_len: u64,
+}
+
+impl Default for WriteLimits {
+    fn default() -> Self {
+        Self {
+            max_metadata_len: 100 << 20,
+            max_tensors: 100_000,
+            max_tensor_len: 10 << 30,
+            max_file_len: 100 << 30,
+        }
+    }
+}
+
+/// How deep unknown values may nest, as in Burn's reader.
+pub(crate) const MAX_DEPTH: usize = 128;

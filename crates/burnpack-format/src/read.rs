@@ -1,0 +1,522 @@
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+
+use tensor_core::{
+    ArchiveId, At, Bytes, Cast, DType, Item, Order, Outcome, Report, Shape, Source, Tensor, Ticker,
+    VerifyOptions, Window, parallel, walk,
+};
+
+use crate::dtype::BoolStore;
+use crate::index::Index;
+use crate::layout::{ALIGN, Layout};
+use crate::meta::{MetaEntry, Scalar, ScalarEntry};
+use crate::quant::{QuantGeneration, QuantScheme};
+use crate::{BuildError, DTypeCode, Error, Limits, Result, Rule, Unsupported};
+
+/// How to open a file.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct ReadOptions {
+    /// What the reader takes on.
+    pub limits: Limits,
+    /// How the data lies, where the file is not to be asked. A few packed files could also be
+    /// aligned ones that lost their end.
+    pub layout: Layout,
+}
+
+/// Which releases of Burn write files like this one, as far as its content tells. The version
+/// field says 1 in all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Generation {
+    /// burn-store 0.19 and early 0.20 pre-releases: packed.
+    V0_19,
+    /// burn-store 0.20: aligned, bools as a plain text.
+    V0_20,
+    /// burn-store 0.21: bools with a store, quantization schemes with `param` and `level`.
+    V0_21,
+    /// burn-pack 0.22 and later: scalars, quantization schemes with `tensor` and `block`.
+    Current,
+    /// Any aligned one: nothing in the file differs between them.
+    Unknown,
+}
+
+impl Generation {
+    /// For listings: `0.19`, `0.20`, `0.21`, `0.22+`, `0.20+`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V0_19 => "0.19",
+            Self::V0_20 => "0.20",
+            Self::V0_21 => "0.21",
+            Self::Current => "0.22+",
+            Self::Unknown => "0.20+",
+        }
+    }
+}
+
+/// An open burnpack file: its metadata, its scalars, and a list of its tensors, whose data is read
+/// on demand. Cheap to clone, and shared between threads freely.
+#[derive(Clone)]
+pub struct Archive {
+    source: Arc<dyn Source>,
+    index: Arc<Index>,
+}
+
+/// One tensor of an [`Archive`], as its descriptor says.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub(crate) archive: ArchiveId,
+    pub(crate) name: Box<str>,
+    pub(crate) code: DTypeCode,
+    pub(crate) shape: Shape,
+    pub(crate) offset: u64,
+    pub(crate) data_len: u64,
+    pub(crate) param_id: Option<u64>,
+    /// Position in the index of the file, which is sorted by name.
+    pub(crate) ordinal: u32,
+    /// Where in the metadata the descriptor is.
+    pub(crate) item: u32,
+}
+
+impl Entry {
+    /// The tensor's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The dtype as the file names it.
+    pub fn dtype_code(&self) -> &DTypeCode {
+        &self.code
+    }
+
+    /// The dtype: [`DType::Opaque`] for a quantized tensor, `None` where it is unknown.
+    pub fn dtype(&self) -> Option<DType> {
+        self.code.dtype()
+    }
+
+    /// The quantization scheme, where the tensor is quantized.
+    pub fn scheme(&self) -> Option<&QuantScheme> {
+        match &self.code {
+            DTypeCode::QFloat(scheme) => Some(scheme),
+            _ => None,
+        }
+    }
+
+    /// How a bool is held, where the tensor has bools.
+    pub fn bool_store(&self) -> Option<BoolStore> {
+        match &self.code {
+            DTypeCode::Bool(store) => Some(*store),
+            _ => None,
+        }
+    }
+
+    /// The id of the parameter that Burn saved. Several tensors may have the same.
+    pub fn param_id(&self) -> Option<u64> {
+        self.param_id
+    }
+
+    /// The dims, outermost first.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Always row-major.
+    pub fn order(&self) -> Order {
+        Order::RowMajor
+    }
+
+    /// Absolute offset of the data.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Bytes that the data takes in the file; always known.
+    pub fn stored_len(&self) -> Option<u64> {
+        Some(self.data_len)
+    }
+
+    /// Bytes of the data as [`Archive::data`] gives it, `None` where the dtype is unknown. Bools
+    /// held in four bytes count four each.
+    pub fn nbytes(&self) -> Option<u64> {
+        self.dtype().map(|_| self.data_len)
+    }
+
+    pub(crate) fn at(&self, field: &'static str) -> At {
+        let offset = crate::layout::Header::SIZE.saturating_add(self.item.into());
+        At::new(offset, field).entry(self.ordinal.into())
+    }
+
+    pub(crate) fn invalid(&self, rule: Rule, field: &'static str) -> Error {
+        Error::Invalid {
+            rule,
+            at: self.at(field),
+            tensor: Some(self.name.clone()),
+        }
+    }
+
+    fn range(&self) -> Range<u64> {
+        self.offset..self.offset.saturating_add(self.data_len)
+    }
+}
+
+impl Archive {
+    /// Opens the file at `path`: reads header and metadata, none of the data.
+    ///
+    /// # Errors
+    /// What the file breaks, with the path, or what the operating system says.
+    #[cfg(feature = "std")]
+    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let source = tensor_core::FileSource::open(path)?;
+        Self::from_source(source, &ReadOptions::default()).map_err(|error| error.in_file(path))
+    }
+
+    /// Opens a file that is in memory; its tensors are slices of `bytes`.
+    ///
+    /// ```
+    /// use burnpack_format::Archive;
+    ///
+    /// // Weights in flash memory need not be copied; this is an empty container.
+    /// static FILE: [u8; 256] = {
+    ///     let mut file = [0; 256];
+    ///     let start = *b"NRUB\x01\0\x0A\0\0\0\xA1\x67tensors\xA0";
+    ///     let mut at = 0;
+    ///     while at < start.len() {
+    ///         file[at] = start[at];
+    ///         at += 1;
+    ///     }
+    ///     file
+    /// };
+    /// let archive = Archive::from_bytes(&FILE[..])?;
+    /// assert_eq!(archive.entries().len(), 0);
+    /// # Ok::<(), burnpack_format::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What the file breaks.
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<Self> {
+        Self::from_source(bytes.into(), &ReadOptions::default())
+    }
+
+    /// Opens any source of bytes.
+    ///
+    /// # Errors
+    /// What the file breaks, or what the source fails with.
+    pub fn from_source(source: impl Source + 'static, options: &ReadOptions) -> Result<Self> {
+        let index = Index::parse(&source, options)?;
+        Ok(Self {
+            source: Arc::new(source),
+            index: Arc::new(index),
+        })
+    }
+
+    /// All tensors, in the order of their data. The file's index is sorted by name; the order of
+    /// the data is the one that the writer was given.
+    pub fn entries(&self) -> &[Entry] {
+        &self.index.entries
+    }
+
+    /// The tensor with this name.
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        self.index.find(name)
+    }
+
+    /// All metadata, in file order.
+    pub fn metadata(&self) -> &[MetaEntry] {
+        &self.index.metadata
+    }
+
+    /// The metadata with this key.
+    pub fn metadata_entry(&self, key: &str) -> Option<&MetaEntry> {
+        self.index.find_metadata(key)
+    }
+
+    /// All scalars, in file order.
+    pub fn scalars(&self) -> &[ScalarEntry] {
+        &self.index.scalars
+    }
+
+    /// The scalar with this name.
+    pub fn scalar(&self, name: &str) -> Option<&ScalarEntry> {
+        self.index.find_scalar(name)
+    }
+
+    /// The format version: always 1.
+    pub fn version(&self) -> u32 {
+        crate::layout::VERSION.into()
+    }
+
+    /// How the data lies: [`Layout::Aligned`] or [`Layout::Packed`].
+    pub fn layout(&self) -> Layout {
+        self.index.layout
+    }
+
+    /// Which releases of Burn write such a file.
+    pub fn generation(&self) -> Generation {
+        self.index.generation
+    }
+
+    /// Absolute offset of the data section.
+    pub fn data_start(&self) -> u64 {
+        self.index.data_start
+    }
+
+    /// Size of the file in bytes.
+    pub fn file_len(&self) -> u64 {
+        self.source.size()
+    }
+
+    /// Bytes after the last tensor, which no writer leaves.
+    pub fn trailing_bytes(&self) -> u64 {
+        self.file_len().saturating_sub(self.index.data_end)
+    }
+
+    /// Reads a tensor: a slice where the source is memory, else one read into an aligned buffer.
+    ///
+    /// Bools always come as one byte each; those held in four are converted, non-zero to 1. A
+    /// quantized tensor comes as [`DType::Opaque`] with the stored bytes.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the dtype is unknown, [`BuildError::ForeignEntry`] where the
+    /// entry is another archive's, or what the source fails with.
+    pub fn read(&self, entry: &Entry) -> Result<Tensor> {
+        let (dtype, range) = self.locate(entry)?;
+        let named = |error| BuildError::Shape {
+            name: entry.name.to_string(),
+            error,
+        };
+        let data = if entry.code == DTypeCode::Bool(BoolStore::U32) {
+            let stored = Window::new(self.source.clone(), range)?;
+            let bools = Cast::new(stored, DType::U32, DType::Bool).map_err(named)?;
+            bools.read(0..bools.size())?
+        } else {
+            self.source.read(range)?
+        };
+        Ok(Tensor::new(dtype, entry.shape.clone(), data).map_err(named)?)
+    }
+
+    /// Reads a tensor's stored little-endian bytes into `out`, which is
+    /// [`nbytes`](Entry::nbytes) long.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and [`BuildError::BufferLength`].
+    pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
+        let (_, range) = self.locate(entry)?;
+        let (expected, got) = (entry.data_len, out.len() as u64);
+        if expected != got {
+            return Err(BuildError::BufferLength { expected, got }.into());
+        }
+        Ok(self.source.read_into(range.start, out)?)
+    }
+
+    /// A tensor's stored little-endian bytes as a source of their own. Bools held in four bytes
+    /// are `u32`s here; [`bools`](Self::bools) has them in one.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn data(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+        let (_, range) = self.locate(entry)?;
+        Ok(Arc::new(Window::new(self.source.clone(), range)?))
+    }
+
+    /// A tensor's elements as [`read`](Self::read) gives them, as a source: the same as
+    /// [`data`](Self::data) except that bools always take one byte.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn bools(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+        let stored = self.data(entry)?;
+        if entry.code != DTypeCode::Bool(BoolStore::U32) {
+            return Ok(stored);
+        }
+        let cast =
+            Cast::new(stored, DType::U32, DType::Bool).map_err(|error| BuildError::Shape {
+                name: entry.name.to_string(),
+                error,
+            })?;
+        Ok(Arc::new(cast))
+    }
+
+    /// Says for each tensor that nothing in the format covers its data. The index was checked
+    /// when the file was opened. Bytes after the last tensor are a warning; under
+    /// [`strict`](VerifyOptions::strict) so are padding that is not zero, gaps, bools other than 0
+    /// and 1, and quantized data of an unexpected length.
+    ///
+    /// # Errors
+    /// What the source fails with, or a stop on request.
+    pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
+        let mut report = Report::default();
+        let about = format!(
+            "{} layout, Burn {}",
+            self.layout().name(),
+            self.generation().name()
+        );
+        report.push(Item::new("metadata", Outcome::Ok).with_note(about));
+        for scalar in self.scalars() {
+            if let Scalar::Unknown(kind) = scalar.value() {
+                let what = Unsupported::Scalar { kind: kind.clone() };
+                let item = format!("scalar {}", scalar.name());
+                report.push(Item::new(item, Outcome::Unsupported).with_note(what.to_string()));
+            }
+        }
+        for entry in self.entries() {
+            report.push(match &entry.code {
+                DTypeCode::Unknown(name) => Item::new(entry.name(), Outcome::Unsupported)
+                    .with_note(Unsupported::DType { name: name.clone() }.to_string()),
+                _ => Item::new(entry.name(), Outcome::NotCovered),
+            });
+        }
+        if self.index.ambiguous && self.is_zero(self.index.metadata_end, &Ticker::default())? {
+            report.warnings.push(String::from(
+                "packed layout by its length alone; it could be an aligned file that lost its end",
+            ));
+        }
+        match self.trailing_bytes() {
+            0 => {}
+            count => report
+                .warnings
+                .push(format!("{count} bytes after the last tensor")),
+        }
+        if options.strict {
+            self.lint(options, &mut report)?;
+        }
+        Ok(report)
+    }
+
+    /// What readers tolerate but no writer leaves behind.
+    fn lint(&self, options: &VerifyOptions<'_>, report: &mut Report) -> Result<()> {
+        let ticker = Ticker::new(options.progress);
+        let mut gaps = Found::default();
+        let mut padding = Found::default();
+        let mut lengths = Found::default();
+        let mut end = self.data_start();
+        if !self.is_zero_range(self.index.metadata_end..end, &ticker)? {
+            padding.add("metadata");
+        }
+        for entry in self.entries() {
+            let due = match self.layout() {
+                Layout::Packed => end,
+                Layout::Aligned | Layout::Auto => {
+                    end.checked_next_multiple_of(ALIGN).unwrap_or(end)
+                }
+            };
+            if entry.offset > due {
+                gaps.add(entry.name());
+            }
+            if entry.offset > end && !self.is_zero_range(end..entry.offset, &ticker)? {
+                padding.add(entry.name());
+            }
+            end = end.max(entry.range().end);
+            if let Some(scheme) = entry.scheme() {
+                let expected = scheme.expected_len(&entry.shape);
+                let new = scheme.generation == QuantGeneration::New;
+                if new && expected.is_some_and(|expected| expected != entry.data_len) {
+                    lengths.add(entry.name());
+                }
+            }
+        }
+        let bools: Vec<&Entry> = self
+            .entries()
+            .iter()
+            .filter(|entry| matches!(entry.code, DTypeCode::Bool(store) if store != BoolStore::U32))
+            .collect();
+        let odd = parallel::map(options.threads, bools.len(), |index| -> Result<bool> {
+            let mut odd = false;
+            if let Some(entry) = bools.get(index) {
+                walk::<Error>(&self.source, entry.range(), &ticker, |piece| {
+                    odd |= piece.iter().any(|&byte| byte > 1);
+                    Ok(())
+                })?;
+            }
+            Ok(odd)
+        })?;
+        let mut values = Found::default();
+        for (entry, _) in bools.iter().zip(odd).filter(|(_, odd)| *odd) {
+            values.add(entry.name());
+        }
+        report.warnings.extend(
+            [
+                gaps.text("larger gap than needed before"),
+                padding.text("padding that is not zero before or after"),
+                values.text("bools other than 0 and 1 in"),
+                lengths.text("other length of data than Burn stores for"),
+            ]
+            .into_iter()
+            .flatten(),
+        );
+        Ok(())
+    }
+
+    /// Whether the bytes from `start` to the next multiple of 256, or the end, are zero.
+    fn is_zero(&self, start: u64, ticker: &Ticker<'_>) -> Result<bool> {
+        let end = start.checked_next_multiple_of(ALIGN).unwrap_or(start);
+        self.is_zero_range(start..end.min(self.file_len()), ticker)
+    }
+
+    fn is_zero_range(&self, range: Range<u64>, ticker: &Ticker<'_>) -> Result<bool> {
+        let mut zero = true;
+        walk::<Error>(&self.source, range, ticker, |piece| {
+            zero &= piece.iter().all(|&byte| byte == 0);
+            Ok(())
+        })?;
+        Ok(zero)
+    }
+
+    /// Where the entry's bytes are, after checking that it is ours and known.
+    fn locate(&self, entry: &Entry) -> Result<(DType, Range<u64>)> {
+        if entry.archive != self.index.id {
+            return Err(BuildError::ForeignEntry.into());
+        }
+        match entry.code.dtype() {
+            Some(dtype) => Ok((dtype, entry.range())),
+            None => {
+                let name = entry.code.name().into();
+                Err(Error::Unsupported {
+                    what: Unsupported::DType { name },
+                    at: entry.at("dtype"),
+                    tensor: Some(entry.name.clone()),
+                })
+            }
+        }
+    }
+}
+
+/// How often something was found, and where first.
+#[derive(Default)]
+struct Found<'a> {
+    count: usize,
+    first: Option<&'a str>,
+}
+
+impl<'a> Found<'a> {
+    fn add(&mut self, name: &'a str) {
+        self.count += 1;
+        self.first.get_or_insert(name);
+    }
+
+    fn text(&self, what: &str) -> Option<String> {
+        let first = self.first?;
+        Some(match self.count {
+            1 => format!("{what} {first:?}"),
+            count => format!("{what} {first:?} and {} more", count - 1),
+        })
+    }
+}
+
+impl fmt::Debug for Archive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Archive")
+            .field("file_len", &self.file_len())
+            .field("layout", &self.layout())
+            .field("entries", &self.entries().len())
+            .field("metadata", &self.metadata().len())
+            .field("scalars", &self.scalars().len())
+            .finish_non_exhaustive()
+    }
+}
