@@ -47,6 +47,7 @@ pub struct Entry {
     pub(crate) layout: Layout,
     pub(crate) encoding: Encoding,
     pub(crate) endianness: Option<Endianness>,
+    pub(crate) crc32c: Option<u32>,
     pub(crate) extra: Option<Box<Extra>>,
 }
 
@@ -56,6 +57,7 @@ pub(crate) struct Extra {
     /// The entry itself, as CBOR, where it has custom fields.
     pub(crate) map: Bytes,
     pub(crate) unknown: Option<Box<Unknown>>,
+    /// One that is no CRC-32C.
     pub(crate) checksum: Option<Checksum>,
 }
 
@@ -147,8 +149,11 @@ impl Entry {
     }
 
     /// The checksum of the data as stored, which [`Archive::verify`] compares.
-    pub fn checksum(&self) -> Option<&Checksum> {
-        self.extra.as_ref()?.checksum.as_ref()
+    pub fn checksum(&self) -> Option<Checksum> {
+        match self.crc32c {
+            Some(crc) => Some(Checksum::Crc32c(crc)),
+            None => self.extra.as_ref()?.checksum.clone(),
+        }
     }
 
     /// Absolute offset of the data.
@@ -368,7 +373,7 @@ impl Archive {
         let is_large = |entry: &Entry| {
             entry.encoding == Encoding::Raw
                 && entry.size >= LARGE
-                && matches!(entry.checksum(), Some(Checksum::Crc32c(_)))
+                && entry.crc32c.is_some()
                 && parallel::threads(options.threads) > 1
         };
         let items = parallel::map(options.threads, entries.len(), |index| {
@@ -405,7 +410,7 @@ impl Archive {
             }
             #[cfg(feature = "zstd")]
             Ok((_, Stored::Zstd(blob))) => {
-                let hasher = Hasher::like(entry.checksum());
+                let hasher = Hasher::like(entry.checksum().as_ref());
                 match blob.verify(hasher.clone(), ticker) {
                     Ok(hasher) => {
                         let item = compared(entry, hasher.finish().as_ref());
@@ -442,7 +447,7 @@ impl Archive {
                 let crc = crc32c_source(&self.source, range, threads, ticker)?;
                 return Ok(Some(Checksum::Crc32c(crc)));
             }
-            checksum => Hasher::like(checksum),
+            Some(checksum) => Hasher::like(Some(&checksum)),
         };
         walk::<Error>(&self.source, range, ticker, |piece| {
             hasher.update(piece);
