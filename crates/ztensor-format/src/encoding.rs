@@ -96,12 +96,13 @@ impl Layout {
 }
 
 #[cfg(feature = "zstd")]
-pub(crate) use frames::{Blob, Decoded, compress};
+pub(crate) use frames::{Blob, Compressor, Decoded};
 
 #[cfg(feature = "zstd")]
 mod frames {
     use alloc::boxed::Box;
     use alloc::sync::Arc;
+    use alloc::vec::Vec;
     use core::cell::RefCell;
     use core::fmt;
     use core::ops::Range;
@@ -120,8 +121,9 @@ mod frames {
 
     /// The most that one byte of a frame decodes to: a block of four bytes fills 128 KiB.
     const MAX_RATIO: u64 = (128 << 10) / 4;
-    /// Compressed data up to this size is read at once, so that it decodes straight into place.
-    const AT_ONCE: u64 = 32 << 20;
+    /// Compressed data up to this size is read at once, to be decoded straight into place; for
+    /// more of it, new memory costs more than what the decoder of streams copies.
+    const AT_ONCE: u64 = 1 << 20;
     /// A claim up to this size is believed, or up to `BELIEVED_RATIO` times the data.
     const BELIEVED: u64 = 64 << 20;
     const BELIEVED_RATIO: u64 = 64;
@@ -604,41 +606,59 @@ mod frames {
         }
     }
 
-    /// Compresses `source` as the reference does, one frame without content size, and hands it
-    /// to `put` piece by piece.
-    pub(crate) fn compress(
-        name: &str,
-        source: &dyn Source,
-        level: i32,
-        ticker: &Ticker<'_>,
-        mut put: impl FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
-        let fail = |message| BuildError::Zstd {
-            name: name.into(),
-            message,
-        };
-        let check = |result: Result<usize, ErrorCode>| {
-            result.map_err(|code| Error::from(fail(get_error_name(code))))
-        };
-        let mut context = CCtx::try_create().ok_or_else(|| fail(NO_CONTEXT))?;
-        check(context.set_parameter(CParameter::CompressionLevel(level)))?;
-        let mut piece = AlignedBytes::zeroed(CCtx::out_size())?;
-        walk::<Error>(source, 0..source.size(), ticker, |bytes| {
-            let mut input = InBuffer::around(bytes);
-            while input.pos() < bytes.len() {
+    /// Compresses tensors, and keeps what that takes from one to the next.
+    #[derive(Default)]
+    pub(crate) struct Compressor(Mutex<Vec<CCtx<'static>>>);
+
+    impl Compressor {
+        fn contexts(&self) -> MutexGuard<'_, Vec<CCtx<'static>>> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// Compresses `source` as the reference does, one frame without content size, and hands
+        /// it to `put` piece by piece.
+        pub(crate) fn compress(
+            &self,
+            name: &str,
+            source: &dyn Source,
+            level: i32,
+            ticker: &Ticker<'_>,
+            mut put: impl FnMut(&[u8]) -> Result<()>,
+        ) -> Result<()> {
+            let fail = |message| BuildError::Zstd {
+                name: name.into(),
+                message,
+            };
+            let check = |result: Result<usize, ErrorCode>| {
+                result.map_err(|code| Error::from(fail(get_error_name(code))))
+            };
+            let kept = self.contexts().pop();
+            let mut context = match kept {
+                Some(context) => context,
+                None => CCtx::try_create().ok_or_else(|| fail(NO_CONTEXT))?,
+            };
+            check(context.set_parameter(CParameter::CompressionLevel(level)))?;
+            let mut piece = AlignedBytes::zeroed(CCtx::out_size())?;
+            walk::<Error>(source, 0..source.size(), ticker, |bytes| {
+                let mut input = InBuffer::around(bytes);
+                while input.pos() < bytes.len() {
+                    let mut output = OutBuffer::around(piece.as_mut_slice());
+                    check(context.compress_stream(&mut output, &mut input))?;
+                    put(output.as_slice())?;
+                }
+                Ok(())
+            })?;
+            loop {
                 let mut output = OutBuffer::around(piece.as_mut_slice());
-                check(context.compress_stream(&mut output, &mut input))?;
+                let left = check(context.end_stream(&mut output))?;
                 put(output.as_slice())?;
+                if left == 0 {
+                    break;
+                }
             }
+            // The frame has ended, so the next tensor finds the context as a new one is.
+            self.contexts().push(context);
             Ok(())
-        })?;
-        loop {
-            let mut output = OutBuffer::around(piece.as_mut_slice());
-            let left = check(context.end_stream(&mut output))?;
-            put(output.as_slice())?;
-            if left == 0 {
-                return Ok(());
-            }
         }
     }
 }
