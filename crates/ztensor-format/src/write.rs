@@ -517,7 +517,7 @@ fn check_level(name: &str, _: i32) -> Result<(), BuildError> {
 /// `check_level` lets no tensor in that this would have to compress.
 #[cfg(not(feature = "zstd"))]
 #[derive(Default)]
-struct Compressor;
+struct Compressor {}
 
 #[cfg(not(feature = "zstd"))]
 impl Compressor {
