@@ -91,7 +91,9 @@ impl Format {
     pub const fn is_enabled(self) -> bool {
         match self {
             Self::Mag => cfg!(feature = "mag"),
-            Self::Ztensor | Self::Burnpack | Self::Aero | Self::Primitiv => false,
+            Self::Ztensor => cfg!(feature = "ztensor"),
+            Self::Burnpack => cfg!(feature = "burnpack"),
+            Self::Aero | Self::Primitiv => false,
             Self::Safetensors => cfg!(feature = "safetensors"),
         }
     }
