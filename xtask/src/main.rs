@@ -6,6 +6,7 @@ use std::env;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
+mod demo;
 mod fixtures;
 mod workspace;
 
@@ -29,6 +30,12 @@ const TASKS: &[Task] = &[
         flag: Some("--no-test"),
         help: "everything a change must pass, in one go; --no-test where the tests ran already",
         run: ci,
+    },
+    Task {
+        name: "demo",
+        flag: None,
+        help: "builds the command line tool and shows it a small model: inspect, convert, verify",
+        run: |_| demo::run(),
     },
     Task {
         name: "check",

@@ -10,6 +10,7 @@ pub fn cases() -> Vec<Case> {
     [
         valid(),
         valid_layouts(),
+        vec![demo()],
         truncated(),
         bad_headers(),
         bad_checksums(),
@@ -80,6 +81,46 @@ const fn tensor<'a>(dtype: u8, offset: u64, shape: &'a [u64], key: &'a [u8]) -> 
         shape,
         key,
     }
+}
+
+/// A small model with something of everything, for a first look.
+fn demo() -> Case {
+    let metas = [
+        STEPS,
+        Meta {
+            aux: F64_META,
+            payload: 0.001_f64.to_bits(),
+            key: b"learning_rate",
+        },
+    ];
+    let tensors = [
+        tensor(F32, 320, &[8, 4], b"encoder.weight"),
+        tensor(F16, 448, &[8], b"encoder.bias"),
+        tensor(BOOL, 512, &[2, 4], b"encoder.mask"),
+        tensor(I32, 576, &[4], b"vocabulary.ids"),
+    ];
+    let mut file = records(&metas, &tensors);
+    file.pad_to(64, 0xFF);
+    for index in 0..32u8 {
+        file.bytes(&(f32::from(index) / 8.0 - 2.0).to_le_bytes());
+    }
+    for half in [
+        0x3C00, 0xBC00, 0x3800, 0x4000, 0x0001, 0x7BFF, 0x8000, 0x0000,
+    ] {
+        file.u16(half);
+    }
+    file.pad_to(64, 0xFF);
+    file.bytes(&[1, 0, 1, 1, 0, 0, 1, 0]);
+    file.pad_to(64, 0xFF);
+    for id in [101, 2023, 2003, 102] {
+        file.u32(id);
+    }
+    file.pad_to(64, 0xFF);
+    Case::valid(
+        "demo",
+        "a small model with metadata and all four dtypes",
+        file.into_vec(),
+    )
 }
 
 /// Header and records with the checksum in place; fields tagged as `meta0.key`, `tensor1.shape`.

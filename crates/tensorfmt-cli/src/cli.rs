@@ -1,0 +1,232 @@
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Inspect, verify, hash and convert tensor files.
+///
+/// Exit codes: 0 done; 1 the file is invalid, a checksum failed, or two files differ; 2 usage;
+/// 3 input or output failed; 4 well-formed, but unsupported.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tensorfmt",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// What every verb understands.
+#[derive(Args, Debug)]
+pub(crate) struct Common {
+    /// Colour in the output; `auto` means on a terminal, and not if NO_COLOR is set
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
+    /// No progress, no losses: only answers and errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// How many threads to use; 0 means all, 1 reads files in rising order
+    #[arg(long, global = true, value_name = "N", default_value_t = 0)]
+    pub(crate) threads: usize,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Common {
+    /// Whether standard output gets colour.
+    pub(crate) fn colored(&self) -> bool {
+        use std::io::IsTerminal;
+        match self.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => {
+                std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+                    && std::io::stdout().is_terminal()
+            }
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// List what is in a file
+    Inspect(Inspect),
+    /// Check everything that can be checked: structure, checksums, decompression
+    Verify(Verify),
+    /// Print a digest of each tensor's decoded bytes
+    Hash(Hash),
+    /// Convert between formats, saying every loss
+    Convert(Convert),
+    /// Print what each format can hold
+    Formats(Formats),
+    /// Print a completion script for a shell
+    Completions(Completions),
+    /// Write manual pages to a folder
+    Man(Man),
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tensorfmt inspect model.mag\n  \
+    tensorfmt inspect --filter 'encoder.*' --json model.mag\n  \
+    tensorfmt inspect - < model.mag")]
+pub(crate) struct Inspect {
+    /// The file; - for standard input
+    pub(crate) file: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// List only tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) filter: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tensorfmt verify model.mag\n  \
+    tensorfmt verify --strict --json a.mag b.safetensors")]
+pub(crate) struct Verify {
+    /// The files; - for standard input
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Also fail on what readers tolerate, but no careful writer leaves behind
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tensorfmt hash model.mag\n  \
+    tensorfmt hash --algorithm sha256 --json model.mag")]
+pub(crate) struct Hash {
+    /// The file; - for standard input
+    pub(crate) file: PathBuf,
+    /// Which digest
+    #[arg(long, value_name = "NAME", default_value = "blake3")]
+    pub(crate) algorithm: Algorithm,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A digest of a tensor's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Algorithm {
+    Blake3,
+    Sha256,
+    Crc32c,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tensorfmt convert model.mag model.safetensors\n  \
+    tensorfmt convert model.safetensors model.mag --cast f32 --force\n  \
+    tensorfmt convert model.mag layer.mag --filter 'layer.0.*' --rename 's/^layer\\.0\\.//' --force")]
+pub(crate) struct Convert {
+    /// The file to read
+    pub(crate) input: PathBuf,
+    /// The file to write; its ending names the format
+    pub(crate) output: PathBuf,
+    /// The format to write, whatever the ending
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) to: Option<String>,
+    /// Convert only tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) filter: Vec<String>,
+    /// Leave out tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+    /// Rename tensors, as s/REGEX/REPLACEMENT/; may be repeated
+    #[arg(long, value_name = "s/RE/REPL/")]
+    pub(crate) rename: Vec<String>,
+    /// Set a metadata entry; a value that is a number, true or false is one
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set_metadata: Vec<String>,
+    /// Drop metadata whose key matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) drop_metadata: Vec<String>,
+    /// Sort the tensors by name
+    #[arg(long)]
+    pub(crate) sort: bool,
+    /// Cast floats, and what the target can't hold, to this dtype
+    #[arg(long, value_name = "DTYPE")]
+    pub(crate) cast: Option<String>,
+    /// How to go between row-major and column-major formats
+    #[arg(long, value_name = "HOW", default_value = "keep-dims")]
+    pub(crate) layout: LayoutArg,
+    /// Leave out tensors that the target can't hold
+    #[arg(long)]
+    pub(crate) skip_unsupported: bool,
+    /// Write a scalar as one dim of 1 where the target has no scalars
+    #[arg(long)]
+    pub(crate) promote_scalars: bool,
+    /// Compress with zstd, at this level if one is given
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, default_missing_value = "0", allow_negative_numbers = true)]
+    pub(crate) zstd: Option<i32>,
+    /// Which checksum every tensor gets
+    #[arg(long, value_name = "NAME")]
+    pub(crate) checksum: Option<ChecksumArg>,
+    /// Refuse any loss
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Overwrite the output
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Print the losses as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write into the output itself instead of a temporary file that replaces it
+    #[arg(long)]
+    pub(crate) in_place: bool,
+}
+
+/// How to go between orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LayoutArg {
+    /// Same dims, transposed data
+    KeepDims,
+    /// Same bytes, reversed dims
+    KeepBytes,
+}
+
+/// A checksum over a tensor's stored bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ChecksumArg {
+    None,
+    Crc32c,
+    Sha256,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  tensorfmt formats")]
+pub(crate) struct Formats {
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  tensorfmt completions bash")]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// The folder, which must exist
+    pub(crate) folder: PathBuf,
+}

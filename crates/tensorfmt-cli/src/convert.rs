@@ -1,0 +1,214 @@
+use std::path::Path;
+use std::process::ExitCode;
+
+use regex::Regex;
+use serde::Serialize;
+use tensorfmt::convert::{Checksum, Layout, Loss, Model, Options, Plan, Target, plan};
+use tensorfmt::{DType, Value, WriteOptions};
+
+use crate::Outcome;
+use crate::cli::{ChecksumArg, Common, Convert, LayoutArg};
+use crate::failure::{Failure, UNSUPPORTED, complain};
+use crate::input::{Globs, Input};
+use crate::output::{Out, escape};
+use crate::progress::Meter;
+
+#[derive(Serialize)]
+struct Document {
+    losses: Vec<Line>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    kind: &'static str,
+    item: String,
+    reason: String,
+}
+
+pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
+    let target = target(args)?;
+    let options = options(args)?;
+    let edits = Edits::new(args)?;
+    if !args.force && args.output.symlink_metadata().is_ok() {
+        let path = args.output.display();
+        return Err(Failure::usage(format!(
+            "{path} exists; --force overwrites it"
+        )));
+    }
+    let input = Input::new(&args.input)?;
+    let archive = input
+        .open()
+        .map_err(|error| Failure::about(&input.path, &error))?;
+    let mut model = Model::of(&archive);
+    edits.apply(&mut model)?;
+    let plan =
+        plan(model, target, &options).map_err(|error| Failure::about(&input.path, &error))?;
+
+    report(plan.losses(), args.json, common)?;
+    if args.strict && !plan.losses().is_empty() {
+        complain("nothing written: --strict refuses losses");
+        return Ok(ExitCode::from(UNSUPPORTED));
+    }
+    write(&plan, args, common)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn target(args: &Convert) -> Result<Target, Failure> {
+    let known: Vec<&str> = Target::ALL.iter().map(|target| target.name()).collect();
+    match &args.to {
+        Some(name) => Target::from_name(name).ok_or_else(|| {
+            Failure::usage(format!(
+                "--to {name:?}: known formats are {}",
+                known.join(", ")
+            ))
+        }),
+        None => Target::from_path(&args.output).ok_or_else(|| {
+            let path = args.output.display();
+            let known = known.join(", ");
+            Failure::usage(format!(
+                "{path}: its ending names no format; say --to one of {known}"
+            ))
+        }),
+    }
+}
+
+fn options(args: &Convert) -> Result<Options, Failure> {
+    let mut options = Options::default();
+    if let Some(name) = &args.cast {
+        let dtype = DType::from_name(name).filter(|d| d.is_float() || d.is_integer());
+        options.cast = Some(dtype.ok_or_else(|| {
+            Failure::usage(format!(
+                "--cast {name:?}: not a dtype such as f32, bf16 or i32"
+            ))
+        })?);
+    }
+    options.skip_unsupported = args.skip_unsupported;
+    options.promote_scalars = args.promote_scalars;
+    options.zstd = args.zstd;
+    options.checksum = args.checksum.map(|checksum| match checksum {
+        ChecksumArg::None => Checksum::None,
+        ChecksumArg::Crc32c => Checksum::Crc32c,
+        ChecksumArg::Sha256 => Checksum::Sha256,
+    });
+    options.layout = match args.layout {
+        LayoutArg::KeepDims => Layout::KeepDims,
+        LayoutArg::KeepBytes => Layout::KeepBytes,
+    };
+    Ok(options)
+}
+
+/// What to change on the way.
+struct Edits {
+    filter: Globs,
+    exclude: Globs,
+    renames: Vec<(Regex, String)>,
+    set: Vec<(String, Value)>,
+    drop: Globs,
+    sort: bool,
+}
+
+impl Edits {
+    fn new(args: &Convert) -> Result<Self, Failure> {
+        Ok(Self {
+            filter: Globs::new(&args.filter)?,
+            exclude: Globs::new(&args.exclude)?,
+            renames: args
+                .rename
+                .iter()
+                .map(|text| rename(text))
+                .collect::<Result<_, _>>()?,
+            set: args
+                .set_metadata
+                .iter()
+                .map(|text| pair(text))
+                .collect::<Result<_, _>>()?,
+            drop: Globs::new(&args.drop_metadata)?,
+            sort: args.sort,
+        })
+    }
+
+    fn apply(&self, model: &mut Model) -> Result<(), Failure> {
+        model.retain(|name| {
+            (self.filter.is_empty() || self.filter.matches(name)) && !self.exclude.matches(name)
+        });
+        for (regex, replacement) in &self.renames {
+            model.rename(|name| regex.replace(name, replacement.as_str()).into_owned())?;
+        }
+        model.drop_metadata(|key| self.drop.matches(key));
+        for (key, value) in &self.set {
+            model.set_metadata(key.clone(), value.clone());
+        }
+        if self.sort {
+            model.sort();
+        }
+        Ok(())
+    }
+}
+
+/// Parses `s/REGEX/REPLACEMENT/`; any character may stand for the slash.
+fn rename(text: &str) -> Result<(Regex, String), Failure> {
+    let wrong = || Failure::usage(format!("--rename {text:?}: not of the form s/REGEX/REPL/"));
+    let rest = text.strip_prefix('s').ok_or_else(wrong)?;
+    let separator = rest.chars().next().ok_or_else(wrong)?;
+    let parts: Vec<&str> = rest.split(separator).collect();
+    match parts.as_slice() {
+        ["", regex, replacement, ""] => {
+            let regex = Regex::new(regex)
+                .map_err(|error| Failure::usage(format!("--rename {text:?}: {error}")))?;
+            Ok((regex, (*replacement).to_owned()))
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// Parses `KEY=VALUE`.
+fn pair(text: &str) -> Result<(String, Value), Failure> {
+    let (key, value) = text.split_once('=').ok_or_else(|| {
+        Failure::usage(format!(
+            "--set-metadata {text:?}: not of the form KEY=VALUE"
+        ))
+    })?;
+    let value = match value {
+        "true" => Value::Bool(true),
+        "false" => Value::Bool(false),
+        value => match (value.parse::<i64>(), value.parse::<f64>()) {
+            (Ok(value), _) => Value::from(value),
+            (_, Ok(value)) => Value::from(value),
+            _ => Value::from(value),
+        },
+    };
+    Ok((key.to_owned(), value))
+}
+
+fn report(losses: &[Loss], json: bool, common: &Common) -> Result<(), Failure> {
+    if json {
+        let line = |loss: &Loss| Line {
+            kind: loss.kind.name(),
+            item: loss.item.clone(),
+            reason: loss.reason.clone(),
+        };
+        let mut out = Out::new();
+        out.json(&Document {
+            losses: losses.iter().map(line).collect(),
+        })?;
+        return out.finish();
+    }
+    if !common.quiet {
+        for loss in losses {
+            complain(&format!("lost: {}", escape(&loss.to_string())));
+        }
+    }
+    Ok(())
+}
+
+fn write(plan: &Plan, args: &Convert, common: &Common) -> Result<(), Failure> {
+    let meter = Meter::new(plan.data_len(), common);
+    let progress = |bytes| meter.tick(bytes);
+    let mut options = WriteOptions::default();
+    options.threads = common.threads;
+    options.in_place = args.in_place;
+    options.progress = Some(&progress);
+    let path: &Path = &args.output;
+    plan.write_file(path, &options)
+        .map_err(|error| Failure::about(path, &error))
+}

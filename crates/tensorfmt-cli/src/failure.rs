@@ -1,0 +1,107 @@
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+use tensor_core::Kind;
+
+use crate::output::escape;
+
+/// Why a verb could not do what it was asked, with its exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    message: Option<String>,
+}
+
+/// The file is invalid, a checksum failed, or two files differ.
+pub(crate) const INVALID: u8 = 1;
+/// The command line makes no sense.
+pub(crate) const USAGE: u8 = 2;
+/// Reading or writing failed.
+pub(crate) const IO: u8 = 3;
+/// The file is well-formed, but can't be interpreted or held.
+pub(crate) const UNSUPPORTED: u8 = 4;
+/// Ended by Ctrl-C, as shells number it.
+const INTERRUPTED: u8 = 130;
+
+impl Failure {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self {
+            code: USAGE,
+            message: Some(message.into()),
+        }
+    }
+
+    /// An error of the operating system about `path`.
+    pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
+        Self {
+            code: IO,
+            message: Some(format!("{}: {error}", path.display())),
+        }
+    }
+
+    /// Standard output failed: a closed pipe ends quietly, all else is an error.
+    pub(crate) fn stdout(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self {
+                code: 0,
+                message: None,
+            },
+            _ => Self {
+                code: IO,
+                message: Some(format!("standard output: {error}")),
+            },
+        }
+    }
+
+    /// An error about `path`, which is named unless the error does so itself.
+    pub(crate) fn about(path: &Path, error: &tensorfmt::Error) -> Self {
+        let text = error.to_string();
+        let named = text.starts_with(&path.display().to_string());
+        let message = if named {
+            text
+        } else {
+            format!("{}: {text}", path.display())
+        };
+        Self {
+            code: exit_code(error.kind()),
+            message: Some(message),
+        }
+    }
+
+    /// Says what is wrong on standard error and gives the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        if let Some(message) = &self.message {
+            for line in message.lines() {
+                complain(&escape(line));
+            }
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<tensorfmt::Error> for Failure {
+    fn from(error: tensorfmt::Error) -> Self {
+        Self {
+            code: exit_code(error.kind()),
+            message: Some(error.to_string()),
+        }
+    }
+}
+
+/// The exit code that a kind of error stands for.
+pub(crate) fn exit_code(kind: Kind) -> u8 {
+    match kind {
+        Kind::Unsupported => UNSUPPORTED,
+        Kind::Build => USAGE,
+        Kind::Io => IO,
+        Kind::Cancelled => INTERRUPTED,
+        _ => INVALID,
+    }
+}
+
+/// A line on standard error; that it can't be written is nobody's to know.
+pub(crate) fn complain(line: &str) {
+    use io::Write;
+    let _ = writeln!(io::stderr(), "tensorfmt: {line}");
+}

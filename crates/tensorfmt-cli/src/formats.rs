@@ -1,0 +1,80 @@
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tensor_core::DType;
+use tensorfmt::Format;
+use tensorfmt::convert::Target;
+
+use crate::Outcome;
+use crate::cli::Formats;
+use crate::output::{Out, table};
+
+#[derive(Serialize)]
+struct Line {
+    format: &'static str,
+    extensions: &'static [&'static str],
+    dtypes: Vec<&'static str>,
+    reads: &'static str,
+    writes: &'static str,
+}
+
+pub(crate) fn run(args: &Formats) -> Outcome {
+    let lines: Vec<Line> = Format::ALL
+        .iter()
+        .filter(|format| format.is_enabled())
+        .map(|&format| {
+            let target = Target::ALL
+                .iter()
+                .copied()
+                .find(|target| target.format() == format);
+            let held = |dtype: &DType| target.is_some_and(|target| target.holds(*dtype));
+            let (reads, writes) = generations(format);
+            Line {
+                format: format.name(),
+                extensions: format.extensions(),
+                dtypes: DType::ALL
+                    .iter()
+                    .filter(|d| held(d))
+                    .map(|d| d.name())
+                    .collect(),
+                reads,
+                writes,
+            }
+        })
+        .collect();
+    let mut out = Out::new();
+    if args.json {
+        out.json(&lines)?;
+    } else {
+        let head = ["format", "endings", "reads", "writes", "holds"];
+        let mut rows = vec![head.map(String::from).to_vec()];
+        rows.extend(lines.iter().map(|line| {
+            let endings: Vec<String> = line.extensions.iter().map(|e| format!(".{e}")).collect();
+            let (reads, writes) = (line.reads.to_owned(), line.writes.to_owned());
+            vec![
+                line.format.into(),
+                endings.join(" "),
+                reads,
+                writes,
+                line.dtypes.join(" "),
+            ]
+        }));
+        for row in table(&rows, &[]) {
+            out.line(&row)?;
+        }
+    }
+    out.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Which generations of a format are read, and which are written.
+fn generations(format: Format) -> (&'static str, &'static str) {
+    match format {
+        Format::Mag => ("version 1", "version 1"),
+        Format::Ztensor => ("0.1", "0.1"),
+        Format::Burnpack => ("0.19 to 0.23", "0.22 (0.20, 0.21)"),
+        Format::Aero => ("0.1, sets 0.1 and 0.2", "0.1, sets 0.1"),
+        Format::Primitiv => ("0.1", "0.1"),
+        _ => ("all", "all"),
+    }
+}

@@ -1,0 +1,137 @@
+use std::process::ExitCode;
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use tensor_core::{Source, Ticker, checksum, walk};
+use tensorfmt::{Archive, Entry, Error};
+
+use crate::Outcome;
+use crate::cli::{Algorithm, Common, Hash};
+use crate::failure::{Failure, INVALID, UNSUPPORTED, complain};
+use crate::input::Input;
+use crate::output::{Out, escape};
+use crate::progress::Meter;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    algorithm: &'static str,
+    tensors: Vec<Line<'a>>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    name: &'a str,
+    digest: Option<String>,
+}
+
+pub(crate) fn run(args: &Hash, common: &Common) -> Outcome {
+    let input = Input::new(&args.file)?;
+    let archive = input
+        .open()
+        .map_err(|error| Failure::about(&input.path, &error))?;
+    let entries = archive.entries();
+    let total = entries
+        .iter()
+        .filter_map(Entry::nbytes)
+        .fold(0, u64::saturating_add);
+    let meter = Meter::new(total, common);
+    let progress = |bytes| meter.tick(bytes);
+    let ticker = Ticker::new(Some(&progress));
+    let digests = tensor_core::parallel::map(common.threads, entries.len(), |at| {
+        let Some(entry) = entries.get(at) else {
+            return Ok(Ok(String::new()));
+        };
+        let digest = digest(&archive, entry, args.algorithm, &ticker);
+        match digest {
+            Err(error) if fatal(&error) => Err(error),
+            digest => Ok(digest),
+        }
+    });
+    let digests = digests.map_err(|error| Failure::about(&input.path, &error))?;
+    drop(meter);
+
+    let mut exit = 0;
+    let mut lines = Vec::with_capacity(entries.len());
+    for (entry, digest) in entries.iter().zip(digests) {
+        if let Err(error) = &digest {
+            let code = if error.is_unsupported() {
+                UNSUPPORTED
+            } else {
+                INVALID
+            };
+            // A damaged tensor outranks one that can't be interpreted.
+            exit = if exit == INVALID { INVALID } else { code };
+            complain(&escape(&format!(
+                "{}: {:?}: {error}",
+                input.path.display(),
+                entry.name()
+            )));
+        }
+        lines.push(Line {
+            name: entry.name(),
+            digest: digest.ok(),
+        });
+    }
+    let mut out = Out::new();
+    if args.json {
+        let algorithm = match args.algorithm {
+            Algorithm::Blake3 => "blake3",
+            Algorithm::Sha256 => "sha256",
+            Algorithm::Crc32c => "crc32c",
+        };
+        out.json(&Document {
+            algorithm,
+            tensors: lines,
+        })?;
+    } else {
+        for line in lines {
+            let digest = line.digest.as_deref().unwrap_or("-");
+            out.line(&format!("{digest}  {}", escape(line.name)))?;
+        }
+    }
+    out.finish()?;
+    Ok(ExitCode::from(exit))
+}
+
+/// Whether an error is about more than one tensor.
+fn fatal(error: &Error) -> bool {
+    use tensor_core::Kind;
+    matches!(error.kind(), Kind::Io | Kind::Cancelled)
+}
+
+/// The digest of a tensor's decoded bytes in stored order, as lower-case hex.
+fn digest(
+    archive: &Archive,
+    entry: &Entry<'_>,
+    algorithm: Algorithm,
+    ticker: &Ticker<'_>,
+) -> Result<String, Error> {
+    let data = archive.data(entry)?;
+    let all = 0..data.size();
+    match algorithm {
+        Algorithm::Blake3 => {
+            let mut hasher = blake3::Hasher::new();
+            walk::<Error>(&data, all, ticker, |piece| {
+                hasher.update(piece);
+                Ok(())
+            })?;
+            Ok(hasher.finalize().to_hex().to_string())
+        }
+        Algorithm::Sha256 => {
+            let mut hasher = Sha256::new();
+            walk::<Error>(&data, all, ticker, |piece| {
+                hasher.update(piece);
+                Ok(())
+            })?;
+            Ok(hasher
+                .finalize()
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect())
+        }
+        Algorithm::Crc32c => {
+            let crc = checksum::crc32c_source(&data, all, 1, ticker).map_err(Error::from)?;
+            Ok(format!("{crc:08x}"))
+        }
+    }
+}

@@ -1,0 +1,171 @@
+use std::process::ExitCode;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use tensorfmt::{Archive, Entry, Value, to_json};
+
+use crate::Outcome;
+use crate::cli::{Common, Inspect};
+use crate::failure::Failure;
+use crate::input::{Globs, Input};
+use crate::output::{Out, escape, human, table};
+
+#[derive(Serialize)]
+struct Document<'a> {
+    path: String,
+    format: &'static str,
+    version: String,
+    file_bytes: u64,
+    #[serde(flatten)]
+    facts: Pairs<'a>,
+    metadata: Pairs<'a>,
+    tensors: Vec<Line<'a>>,
+}
+
+/// Key-value pairs as a JSON object, in their order.
+struct Pairs<'a>(Vec<(std::borrow::Cow<'a, str>, Value)>);
+
+impl Serialize for Pairs<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (key, value) in &self.0 {
+            map.serialize_entry(key, &to_json(value))?;
+        }
+        map.end()
+    }
+}
+
+struct Line<'a>(Entry<'a>);
+
+impl Serialize for Line<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let entry = &self.0;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("name", entry.name())?;
+        map.serialize_entry("dtype", &entry.dtype_name())?;
+        map.serialize_entry("shape", entry.shape().dims())?;
+        map.serialize_entry("order", entry.order().letter())?;
+        map.serialize_entry("encoding", &entry.encoding())?;
+        map.serialize_entry("offset", &entry.offset())?;
+        map.serialize_entry("stored_bytes", &entry.stored_len())?;
+        map.serialize_entry("nbytes", &entry.nbytes())?;
+        for (key, value) in entry.extras() {
+            map.serialize_entry(key, &to_json(&value))?;
+        }
+        map.end()
+    }
+}
+
+pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
+    let globs = Globs::new(&args.filter)?;
+    let input = Input::new(&args.file)?;
+    let archive = input
+        .open()
+        .map_err(|error| Failure::about(&input.path, &error))?;
+    let wanted = |entry: &Entry<'_>| globs.is_empty() || globs.matches(entry.name());
+    let entries: Vec<Entry<'_>> = archive.entries().into_iter().filter(wanted).collect();
+    let mut out = Out::new();
+    if args.json {
+        let facts = archive.facts().into_iter();
+        let metadata = archive.metadata().into_iter();
+        out.json(&Document {
+            path: input.path.display().to_string(),
+            format: archive.format().name(),
+            version: archive.version(),
+            file_bytes: archive.file_len(),
+            facts: Pairs(facts.map(|(key, value)| (key.into(), value)).collect()),
+            metadata: Pairs(metadata.map(|(key, value)| (key.into(), value)).collect()),
+            tensors: entries.into_iter().map(Line).collect(),
+        })?;
+    } else {
+        listing(&archive, &input, &entries, common, &mut out)?;
+    }
+    out.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn listing(
+    archive: &Archive,
+    input: &Input,
+    entries: &[Entry<'_>],
+    common: &Common,
+    out: &mut Out,
+) -> Result<(), Failure> {
+    let bold = |text: &str| match common.colored() {
+        true => format!("\x1b[1m{text}\x1b[0m"),
+        false => text.to_owned(),
+    };
+    out.line(&format!(
+        "{}: {archive}, {}",
+        escape(&input.path.display().to_string()),
+        human(archive.file_len()),
+    ))?;
+    for (key, value) in archive.facts() {
+        if value != Value::Null {
+            out.line(&format!("  {key}: {}", words(&value)))?;
+        }
+    }
+    let metadata = archive.metadata();
+    if !metadata.is_empty() {
+        out.line(&bold("metadata"))?;
+        for (key, value) in &metadata {
+            out.line(&format!("  {}: {}", escape(key), words(value)))?;
+        }
+    }
+    if entries.is_empty() {
+        return out.line("no tensors");
+    }
+    let head = ["name", "dtype", "shape", "bytes", "offset", ""];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    for entry in entries {
+        let mut notes: Vec<String> = Vec::new();
+        if entry.order() == tensorfmt::Order::ColumnMajor {
+            notes.push("column-major".into());
+        }
+        if entry.encoding() != "raw" {
+            notes.push(escape(&entry.encoding()).into_owned());
+        }
+        for (key, value) in entry.extras() {
+            if value != Value::Null {
+                notes.push(format!("{key}={}", words(&value)));
+            }
+        }
+        rows.push(vec![
+            escape(entry.name()).into_owned(),
+            escape(&entry.dtype_name()).into_owned(),
+            entry.shape().to_string(),
+            entry.nbytes().map_or("?".into(), |bytes| bytes.to_string()),
+            format!("{:#x}", entry.offset()),
+            notes.join(" "),
+        ]);
+    }
+    for (at, row) in table(&rows, &[3, 4]).iter().enumerate() {
+        out.line(&if at == 0 { bold(row) } else { row.clone() })?;
+    }
+    let bytes: u64 = entries
+        .iter()
+        .filter_map(Entry::nbytes)
+        .fold(0, u64::saturating_add);
+    let values = entries
+        .iter()
+        .map(|e| e.shape().elements())
+        .fold(0, u64::saturating_add);
+    out.line(&format!(
+        "{} tensors, {values} values, {}",
+        entries.len(),
+        human(bytes)
+    ))
+}
+
+/// A value on one line, cut where it gets long.
+fn words(value: &Value) -> String {
+    let text = match value {
+        Value::Text(text) => text.clone(),
+        value => to_json(value).to_string(),
+    };
+    let mut short: String = text.chars().take(100).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    escape(&short).into_owned()
+}

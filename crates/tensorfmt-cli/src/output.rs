@@ -1,0 +1,97 @@
+//! What goes to standard output: safe for a terminal, and JSON in one document.
+
+use std::borrow::Cow;
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Buffered standard output whose errors are failures of the verb.
+pub(crate) struct Out(BufWriter<StdoutLock<'static>>);
+
+impl Out {
+    pub(crate) fn new() -> Self {
+        Self(BufWriter::with_capacity(64 << 10, io::stdout().lock()))
+    }
+
+    pub(crate) fn line(&mut self, line: &str) -> Result<(), Failure> {
+        writeln!(self.0, "{line}").map_err(|error| Failure::stdout(&error))
+    }
+
+    /// One JSON document.
+    pub(crate) fn json(&mut self, document: &impl Serialize) -> Result<(), Failure> {
+        let written = serde_json::to_writer_pretty(&mut self.0, document);
+        written.map_err(|error| Failure::stdout(&io::Error::from(error)))?;
+        self.line("")
+    }
+
+    /// Flushes; without it nothing is sure to have arrived.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        self.0.flush().map_err(|error| Failure::stdout(&error))
+    }
+}
+
+/// Text from a file, safe to print: control characters, and those that change the direction of
+/// text, as Rust escapes.
+pub(crate) fn escape(text: &str) -> Cow<'_, str> {
+    let harmless = |c: char| !c.is_control() && !is_directional(c);
+    if text.chars().all(harmless) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match harmless(c) {
+            true => escaped.push(c),
+            false => escaped.extend(c.escape_default()),
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+fn is_directional(c: char) -> bool {
+    matches!(c, '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{061C}' | '\u{FEFF}')
+}
+
+/// A byte count for people.
+pub(crate) fn human(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", units.get(unit).copied().unwrap_or(""))
+}
+
+/// Pads rows to columns; numbers of the columns in `right` are set to the right.
+pub(crate) fn table(rows: &[Vec<String>], right: &[usize]) -> Vec<String> {
+    let mut widths: Vec<usize> = Vec::new();
+    for row in rows {
+        for (column, cell) in row.iter().enumerate() {
+            // One cell that is too wide must not push all others out of sight.
+            let width = cell.chars().count().min(60);
+            match widths.get_mut(column) {
+                Some(known) => *known = width.max(*known),
+                None => widths.push(width),
+            }
+        }
+    }
+    let pad = |row: &Vec<String>| {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(column, (cell, &width))| match right.contains(&column) {
+                true => format!("{cell:>width$}"),
+                false => format!("{cell:<width$}"),
+            })
+            .collect();
+        cells.join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(pad).collect()
+}

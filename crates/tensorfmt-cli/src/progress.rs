@@ -1,0 +1,65 @@
+//! A bar on standard error while work takes over a second, on a terminal only, and Ctrl-C.
+
+use std::io::{self, IsTerminal};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::cli::Common;
+
+/// Set by Ctrl-C.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Counts bytes done; its [`tick`](Meter::tick) is what the library calls.
+pub(crate) struct Meter {
+    bar: ProgressBar,
+    started: Instant,
+    drawn: AtomicBool,
+    wanted: bool,
+}
+
+impl Meter {
+    /// A meter of `total` bytes. From here on Ctrl-C stops the work instead of the process, so
+    /// that nothing is left half done.
+    pub(crate) fn new(total: u64, common: &Common) -> Self {
+        // A second handler is refused; the first one does.
+        let _ = ctrlc::set_handler(|| {
+            if INTERRUPTED.swap(true, Ordering::Relaxed) {
+                std::process::exit(130);
+            }
+        });
+        let wanted = !common.quiet && io::stderr().is_terminal();
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        let template = "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self {
+            bar,
+            started: Instant::now(),
+            drawn: AtomicBool::new(false),
+            wanted,
+        }
+    }
+
+    /// Notes `bytes` more.
+    pub(crate) fn tick(&self, bytes: u64) -> ControlFlow<()> {
+        self.bar.inc(bytes);
+        let late = self.started.elapsed() > Duration::from_secs(1);
+        if self.wanted && late && !self.drawn.swap(true, Ordering::Relaxed) {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        match INTERRUPTED.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,186 @@
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tensor_core::{Item, Outcome as Check, Report};
+use tensorfmt::{Archive, Error, VerifyOptions};
+
+use crate::Outcome;
+use crate::cli::{Common, Verify};
+use crate::failure::{Failure, INVALID, IO, UNSUPPORTED, complain, exit_code};
+use crate::input::Input;
+use crate::output::{Out, escape};
+use crate::progress::Meter;
+
+#[derive(Serialize)]
+struct Document {
+    files: Vec<File>,
+}
+
+#[derive(Serialize)]
+struct File {
+    path: String,
+    format: Option<&'static str>,
+    version: Option<String>,
+    exit: u8,
+    items: Vec<Line>,
+    warnings: Vec<String>,
+    error: Option<Wrong>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    item: String,
+    outcome: &'static str,
+    expected: Option<String>,
+    found: Option<String>,
+    note: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Wrong {
+    kind: &'static str,
+    rule: Option<&'static str>,
+    offset: Option<u64>,
+    entry: Option<u64>,
+    message: String,
+}
+
+pub(crate) fn run(args: &Verify, common: &Common) -> Outcome {
+    let mut out = Out::new();
+    let mut files = Vec::new();
+    let mut exit = 0;
+    for path in &args.files {
+        let file = match Input::new(path) {
+            Ok(input) => check(&input, args.strict, common),
+            Err(failure) => {
+                exit = worse(exit, IO);
+                failure.report();
+                continue;
+            }
+        };
+        exit = worse(exit, file.exit);
+        if args.json {
+            files.push(file);
+        } else {
+            print(&file, args.files.len() > 1, &mut out)?;
+        }
+    }
+    if args.json {
+        out.json(&Document { files })?;
+    }
+    out.finish()?;
+    Ok(ExitCode::from(exit))
+}
+
+/// Over several files 3 outranks 1, and 1 outranks 4; an interrupt outranks all.
+fn worse(a: u8, b: u8) -> u8 {
+    let rank = |code: u8| match code {
+        0 => 0,
+        UNSUPPORTED => 1,
+        INVALID => 2,
+        IO => 3,
+        _ => 4,
+    };
+    if rank(b) > rank(a) { b } else { a }
+}
+
+fn check(input: &Input, strict: bool, common: &Common) -> File {
+    let mut file = File {
+        path: input.path.display().to_string(),
+        format: None,
+        version: None,
+        exit: 0,
+        items: Vec::new(),
+        warnings: Vec::new(),
+        error: None,
+    };
+    let checked = input.open().and_then(|archive| {
+        file.format = Some(archive.format().name());
+        file.version = Some(archive.version());
+        verify(&archive, strict, common)
+    });
+    match checked {
+        Ok(report) => {
+            let suspect = strict && !report.warnings.is_empty();
+            file.exit = match (report.has_failed() || suspect, report.has_unsupported()) {
+                (true, _) => INVALID,
+                (_, true) => UNSUPPORTED,
+                _ => 0,
+            };
+            file.items = report.items.into_iter().map(line).collect();
+            file.warnings = report.warnings;
+        }
+        Err(error) => {
+            file.exit = exit_code(error.kind());
+            let at = error.at();
+            file.error = Some(Wrong {
+                kind: error.kind().name(),
+                rule: error.rule_id(),
+                offset: at.map(|at| at.offset),
+                entry: at.and_then(|at| at.entry),
+                message: error.to_string(),
+            });
+        }
+    }
+    file
+}
+
+fn verify(archive: &Archive, strict: bool, common: &Common) -> Result<Report, Error> {
+    let meter = Meter::new(archive.file_len(), common);
+    let progress = |bytes| meter.tick(bytes);
+    let mut options = VerifyOptions::default();
+    options.strict = strict;
+    options.threads = common.threads;
+    options.progress = Some(&progress);
+    archive.verify(&options)
+}
+
+fn line(item: Item) -> Line {
+    Line {
+        item: item.item,
+        outcome: item.outcome.name(),
+        expected: item.expected,
+        found: item.found,
+        note: item.note,
+    }
+}
+
+fn print(file: &File, several: bool, out: &mut Out) -> Result<(), Failure> {
+    let prefix = if several {
+        format!("{}: ", escape(&file.path))
+    } else {
+        String::new()
+    };
+    for item in &file.items {
+        let outcome = match item.outcome {
+            outcome if outcome == Check::Ok.name() => "ok",
+            outcome if outcome == Check::Failed.name() => "FAILED",
+            outcome if outcome == Check::NotCovered.name() => "not covered",
+            outcome => outcome,
+        };
+        let mut text = format!("{prefix}{}: {outcome}", escape(&item.item));
+        if let Some(note) = &item.note {
+            text.push_str(&format!(" ({})", escape(note)));
+        }
+        if let (Some(expected), Some(found)) = (&item.expected, &item.found) {
+            if expected != found {
+                let (expected, found) = (escape(expected), escape(found));
+                text.push_str(&format!(", expected {expected}, found {found}"));
+            }
+        }
+        out.line(&text)?;
+    }
+    for warning in &file.warnings {
+        out.line(&format!("{prefix}warning: {}", escape(warning)))?;
+    }
+    if let Some(error) = &file.error {
+        let named = error.message.starts_with(&file.path);
+        let message = if named {
+            String::new()
+        } else {
+            format!("{}: ", file.path)
+        };
+        complain(&escape(&format!("{message}{}", error.message)));
+    }
+    Ok(())
+}

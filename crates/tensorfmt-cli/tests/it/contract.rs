@@ -1,0 +1,290 @@
+//! Exit codes, JSON, escaping: what scripts rely on.
+
+use std::io::Read;
+use std::process::Stdio;
+
+use serde_json::json;
+use test_data::Expect;
+
+use crate::{Run, Scratch, case, write};
+
+#[test]
+fn inspect_lists_everything() {
+    let scratch = Scratch::new();
+    let run = scratch.run(&["inspect", "demo.mag"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(
+        run.out
+            .contains("encoder.weight  f32    [8, 4]    128   0x140"),
+        "{}",
+        run.out
+    );
+    assert!(run.out.contains("steps: 1000"), "{}", run.out);
+
+    let document = scratch.run(&["inspect", "--json", "demo.mag"]).json();
+    assert_eq!(document["format"], "mag");
+    assert_eq!(
+        document["metadata"],
+        json!({"steps": 1000, "learning_rate": 0.001})
+    );
+    assert_eq!(
+        document["tensors"][0],
+        json!({
+            "name": "encoder.weight", "dtype": "f32", "shape": [8, 4], "order": "C",
+            "encoding": "raw", "offset": 320, "stored_bytes": 128, "nbytes": 128,
+        })
+    );
+    let filtered = scratch.run(&["inspect", "--json", "--filter", "encoder.*", "demo.mag"]);
+    assert_eq!(filtered.json()["tensors"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn offsets_are_where_the_bytes_are() {
+    let scratch = Scratch::new();
+    let bytes = case("mag", "demo");
+    let document = scratch.run(&["inspect", "--json", "demo.mag"]).json();
+    let ids = &document["tensors"][3];
+    let offset = usize::try_from(ids["offset"].as_u64().unwrap()).unwrap();
+    let ids: Vec<u32> = bytes[offset..offset + 16]
+        .chunks(4)
+        .map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap()))
+        .collect();
+    assert_eq!(ids, [101, 2023, 2003, 102]);
+}
+
+#[test]
+fn every_hand_assembled_file_has_its_exit_code() {
+    let scratch = Scratch::new();
+    for format in test_data::FORMATS {
+        for case in (format.cases)() {
+            let name = format!("case.{}", format.extension);
+            write(&scratch.path(&name), &case.bytes);
+            let run = scratch.run(&["verify", "--json", &name]);
+            let (code, rule) = match case.expect {
+                Expect::Valid => (0, None),
+                Expect::Reject(rule) => (1, Some(rule)),
+                Expect::Unsupported(what) => (4, Some(what)),
+            };
+            assert_eq!(run.code, code, "{} {}: {run:?}", format.name, case.name);
+            let file = &run.json()["files"][0];
+            if let (Some(rule), Some(error)) = (rule, file["error"].as_object()) {
+                assert_eq!(error["rule"], rule, "{} {}", format.name, case.name);
+            }
+            std::fs::remove_file(scratch.path(&name)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn verify_says_what_nothing_covers_and_where_it_breaks() {
+    let scratch = Scratch::new();
+    let run = scratch.run(&["verify", "demo.mag"]);
+    assert_eq!(run.code, 0);
+    assert!(run.out.contains("records: ok"), "{}", run.out);
+    assert!(
+        run.out.contains("encoder.weight: not covered"),
+        "{}",
+        run.out
+    );
+
+    let mut bytes = case("mag", "demo");
+    bytes[30] ^= 1;
+    write(&scratch.path("bad.mag"), bytes);
+    let run = scratch.run(&["verify", "demo.mag", "bad.mag", "--json"]);
+    assert_eq!(run.code, 1);
+    let files = run.json()["files"].clone();
+    assert_eq!(
+        (&files[0]["exit"], &files[1]["exit"]),
+        (&json!(0), &json!(1))
+    );
+    assert_eq!(files[1]["error"]["rule"], "mag.header.checksum");
+    assert_eq!(files[1]["error"]["offset"], 8);
+    assert_eq!(files[1]["error"]["kind"], "invalid");
+
+    let run = scratch.run(&["verify", "bad.mag", "absent.mag"]);
+    assert_eq!(run.code, 3, "{run:?}");
+    assert!(run.err.contains("absent.mag"), "{}", run.err);
+}
+
+#[test]
+fn hashes_are_of_decoded_bytes() {
+    let scratch = Scratch::new();
+    let run = scratch.run(&["hash", "--algorithm", "crc32c", "--json", "demo.mag"]);
+    let ids: Vec<u8> = [101u32, 2023, 2003, 102]
+        .iter()
+        .flat_map(|id| id.to_le_bytes())
+        .collect();
+    let expected = format!("{:08x}", test_data::crc32c(&ids));
+    let document = run.json();
+    assert_eq!(document["algorithm"], "crc32c");
+    assert_eq!(
+        document["tensors"][3],
+        json!({"name": "vocabulary.ids", "digest": expected})
+    );
+    for algorithm in ["blake3", "sha256"] {
+        let run = scratch.run(&["hash", "--algorithm", algorithm, "demo.mag"]);
+        assert!(
+            run.out.lines().all(|line| line.find("  ") == Some(64)),
+            "{}",
+            run.out
+        );
+    }
+}
+
+#[test]
+fn standard_input_is_a_file() {
+    let scratch = Scratch::new();
+    let file = std::fs::File::open(scratch.path("demo.mag")).unwrap();
+    let output = scratch
+        .command()
+        .args(["inspect", "-", "--json"])
+        .stdin(file)
+        .output()
+        .unwrap();
+    let run = Run::of(output);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(run.json()["path"], "-");
+}
+
+#[test]
+fn names_cannot_drive_the_terminal() {
+    let scratch = Scratch::new();
+    let mut builder = tensorfmt::mag::Builder::new();
+    let tensor = tensorfmt::Tensor::from_slice(&[1.0f32], &[1]).unwrap();
+    builder
+        .tensor("red\u{1b}[31m\nforged line\u{202e}", tensor)
+        .unwrap();
+    builder.write_file(scratch.path("evil.mag")).unwrap();
+    for verb in ["inspect", "hash", "verify"] {
+        let run = scratch.run(&[verb, "evil.mag"]);
+        assert_eq!(run.code, 0);
+        assert!(
+            !run.out.contains(['\u{1b}', '\u{202e}']),
+            "{verb}: {:?}",
+            run.out
+        );
+        assert!(
+            run.out.contains("\\u{1b}[31m\\nforged line\\u{202e}"),
+            "{verb}: {}",
+            run.out
+        );
+    }
+    let name = scratch.run(&["inspect", "--json", "evil.mag"]).json()["tensors"][0]["name"].clone();
+    assert_eq!(name, "red\u{1b}[31m\nforged line\u{202e}");
+}
+
+#[test]
+fn other_files_are_named_for_what_they_are() {
+    let scratch = Scratch::new();
+    for (bytes, word) in [
+        (&b"\x89PNG\r\n\x1a\n0000"[..], "PNG"),
+        (b"GGUF\x03\0\0\0", "GGUF"),
+        (b"PK\x03\x04....", "zip"),
+        (b"<!DOCTYPE html>", "HTML"),
+        (b"version https://git-lfs.github.com/spec/v1", "Git LFS"),
+        (b"", "empty"),
+    ] {
+        write(&scratch.path("other"), bytes);
+        let run = scratch.run(&["inspect", "other"]);
+        assert_eq!(run.code, 1, "{run:?}");
+        assert!(run.err.contains(word), "{run:?}");
+    }
+}
+
+#[test]
+fn usage_and_missing_files_have_their_codes() {
+    let scratch = Scratch::new();
+    assert_eq!(scratch.run(&["inspect"]).code, 2);
+    assert_eq!(scratch.run(&["frobnicate"]).code, 2);
+    assert_eq!(scratch.run(&["convert", "demo.mag", "out.unknown"]).code, 2);
+    assert_eq!(scratch.run(&["inspect", "absent.mag"]).code, 3);
+    assert_eq!(scratch.run(&["inspect", "."]).code, 3);
+    assert_eq!(scratch.run(&["help"]).code, 0);
+    assert_eq!(scratch.run(&["--version"]).code, 0);
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let run = scratch.run(&["completions", shell]);
+        assert_eq!(run.code, 0);
+        assert!(run.out.contains("tensorfmt"));
+    }
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let scratch = Scratch::new();
+    let mut builder = tensorfmt::mag::Builder::new();
+    let tensor = tensorfmt::Tensor::from_slice(&[1.0f32], &[1]).unwrap();
+    for i in 0..20_000 {
+        builder
+            .tensor(format!("layer.{i}"), tensor.clone())
+            .unwrap();
+    }
+    builder.write_file(scratch.path("many.mag")).unwrap();
+    for json in [&["--json"][..], &[]] {
+        let mut child = scratch
+            .command()
+            .args(["inspect", "many.mag"])
+            .args(json)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut first = [0; 10];
+        child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(
+            output.stderr.is_empty(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
+
+#[test]
+fn piped_output_has_no_control_bytes_and_color_is_obeyed() {
+    let scratch = Scratch::new();
+    let run = scratch.run(&["inspect", "demo.mag"]);
+    assert!(!run.out.contains('\u{1b}') && run.err.is_empty());
+    let run = scratch.run(&["inspect", "--color", "always", "demo.mag"]);
+    assert!(run.out.contains("\u{1b}[1m"));
+}
+
+/// Every `Examples` line of every verb's help runs as it stands.
+#[test]
+fn the_examples_of_help_work() {
+    let scratch = Scratch::new();
+    for name in ["model.mag", "a.mag"] {
+        std::fs::copy(scratch.path("demo.mag"), scratch.path(name)).unwrap();
+    }
+    assert_eq!(scratch.run(&["convert", "a.mag", "b.safetensors"]).code, 0);
+    let verbs = [
+        "convert",
+        "inspect",
+        "verify",
+        "hash",
+        "formats",
+        "completions",
+    ];
+    let mut ran = 0;
+    for verb in verbs {
+        let help = scratch.run(&[verb, "--help"]).out;
+        for line in help.lines().map(str::trim) {
+            if !line.starts_with(&format!("tensorfmt {verb} ")) && line != "tensorfmt formats" {
+                continue;
+            }
+            let bin = env!("CARGO_BIN_EXE_tensorfmt");
+            let script = line.replacen("tensorfmt", &format!("'{bin}'"), 1);
+            // Files that an example names and that no example before it made.
+            let output = std::process::Command::new("sh")
+                .args(["-c", &script])
+                .current_dir(scratch.0.path())
+                .output()
+                .unwrap();
+            let run = Run::of(output);
+            // The demo model has nothing under `layer.0`, which leaves an empty model.
+            assert_eq!(run.code, 0, "{line}: {run:?}");
+            ran += 1;
+        }
+    }
+    assert!(ran >= 8, "{ran} examples");
+}

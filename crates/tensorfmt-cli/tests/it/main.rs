@@ -1,0 +1,90 @@
+//! Runs the command as a user would, on files that no writer of ours made.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test may stop at the first surprise"
+)]
+
+mod contract;
+mod saving;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A folder with the demo model in it, gone at the end of the test.
+struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    fn new() -> Self {
+        let scratch = Self(tempfile::tempdir().unwrap());
+        std::fs::write(scratch.path("demo.mag"), case("mag", "demo")).unwrap();
+        scratch
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Runs the command in the folder.
+    fn run(&self, arguments: &[&str]) -> Run {
+        Run::of(
+            self.command()
+                .args(arguments)
+                .stdin(Stdio::null())
+                .output()
+                .unwrap(),
+        )
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tensorfmt"));
+        command.current_dir(self.0.path());
+        command
+    }
+
+    fn files(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(self.0.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+#[derive(Debug)]
+struct Run {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Run {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().expect("ended by a signal"),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// The bytes of a hand-assembled file.
+fn case(format: &str, name: &str) -> Vec<u8> {
+    let cases = test_data::cases(format).unwrap();
+    cases
+        .into_iter()
+        .find(|case| case.name == name)
+        .expect(name)
+        .bytes
+}
+
+fn write(path: &Path, bytes: impl AsRef<[u8]>) {
+    std::fs::write(path, bytes).unwrap();
+}

@@ -1,0 +1,410 @@
+use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use tensor_core::{
+    Bytes, DType, FileSource, Order, Report, Shape, Source, Tensor, Value, VerifyOptions,
+};
+
+use crate::codec::{Describe, DescribeEntry};
+use crate::convert::ModelTensor;
+use crate::format::looks_like;
+use crate::{Error, Format, Result};
+
+/// An open tensor file of any format: one variant per codec of this build. Match it to get the
+/// codec's own type back.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Archive {
+    /// A mag file.
+    #[cfg(feature = "mag")]
+    Mag(mag_format::Archive),
+    /// A zTensor file.
+    #[cfg(feature = "ztensor")]
+    Ztensor(ztensor_format::Archive),
+    /// A burnpack file.
+    #[cfg(feature = "burnpack")]
+    Burnpack(burnpack_format::Archive),
+    /// A safetensors file.
+    #[cfg(feature = "safetensors")]
+    Safetensors(crate::safetensors::Archive),
+}
+
+/// One tensor of an [`Archive`], as the file describes it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Entry<'a> {
+    /// Of a mag file.
+    #[cfg(feature = "mag")]
+    Mag(&'a mag_format::Entry),
+    /// Of a zTensor file.
+    #[cfg(feature = "ztensor")]
+    Ztensor(&'a ztensor_format::Entry),
+    /// Of a burnpack file.
+    #[cfg(feature = "burnpack")]
+    Burnpack(&'a burnpack_format::Entry),
+    /// Of a safetensors file.
+    #[cfg(feature = "safetensors")]
+    Safetensors(&'a crate::safetensors::Entry),
+}
+
+/// Runs the same expression on whichever codec's value is inside.
+macro_rules! with_inner {
+    ($value:expr, $inner:ident => $body:expr) => {
+        match $value {
+            #[cfg(feature = "mag")]
+            Self::Mag($inner) => $body,
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor($inner) => $body,
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack($inner) => $body,
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors($inner) => $body,
+            #[allow(
+                unreachable_patterns,
+                reason = "a build without any codec has no variant"
+            )]
+            _ => unreachable!("a value of a codec that this build leaves out"),
+        }
+    };
+}
+
+/// Runs the same expression on an archive and an entry of one codec.
+macro_rules! with_both {
+    ($archive:expr, $entry:expr, ($a:ident, $e:ident) => $body:expr, else $other:expr) => {
+        match ($archive, $entry) {
+            #[cfg(feature = "mag")]
+            (Self::Mag($a), Entry::Mag($e)) => $body,
+            #[cfg(feature = "ztensor")]
+            (Self::Ztensor($a), Entry::Ztensor($e)) => $body,
+            #[cfg(feature = "burnpack")]
+            (Self::Burnpack($a), Entry::Burnpack($e)) => $body,
+            #[cfg(feature = "safetensors")]
+            (Self::Safetensors($a), Entry::Safetensors($e)) => $body,
+            #[allow(unreachable_patterns, reason = "a build may have one codec only")]
+            _ => $other,
+        }
+    };
+}
+
+impl Archive {
+    /// Opens the file at `path`, whatever its format: reads its index, none of its data.
+    ///
+    /// # Errors
+    /// [`Error::UnknownFormat`], or what the format's codec finds, with the path.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        Self::open_source(FileSource::open(path)?, Some(path)).map_err(|error| error.in_file(path))
+    }
+
+    /// Opens a file that is in memory; tensors are slices of `bytes` where they are stored raw.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<Self> {
+        Self::open_source(bytes.into(), None)
+    }
+
+    /// Opens any source of bytes.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn from_source(source: impl Source + 'static) -> Result<Self> {
+        Self::open_source(source, None)
+    }
+
+    /// Opens a source as a file of `format`, without detection.
+    ///
+    /// # Errors
+    /// [`Error::Disabled`], or what the format's codec finds.
+    pub fn from_source_as(source: impl Source + 'static, format: Format) -> Result<Self> {
+        match format {
+            #[cfg(feature = "mag")]
+            Format::Mag => Ok(Self::Mag(mag_format::Archive::from_source(
+                source,
+                &Default::default(),
+            )?)),
+            #[cfg(feature = "ztensor")]
+            Format::Ztensor => Ok(Self::Ztensor(ztensor_format::Archive::from_source(
+                source,
+                &Default::default(),
+            )?)),
+            #[cfg(feature = "burnpack")]
+            Format::Burnpack => Ok(Self::Burnpack(burnpack_format::Archive::from_source(
+                source,
+                &Default::default(),
+            )?)),
+            #[cfg(feature = "safetensors")]
+            Format::Safetensors => Ok(Self::Safetensors(crate::safetensors::Archive::from_source(
+                source,
+            )?)),
+            #[allow(unreachable_patterns, reason = "a build may have every codec")]
+            _ => Err(Error::Disabled(format)),
+        }
+    }
+
+    fn open_source(source: impl Source + 'static, path: Option<&Path>) -> Result<Self> {
+        let len = source.size();
+        let head = source.read(0..len.min(Format::DETECT_LEN as u64))?;
+        match Format::detect(&head, len, path) {
+            Some(format) => Self::from_source_as(source, format),
+            None => Err(Error::UnknownFormat {
+                head: head.iter().copied().take(8).collect(),
+                hint: match (looks_like(&head), head.is_empty()) {
+                    (Some(what), _) => format!("; it looks like {what}"),
+                    (None, true) => "; it is empty".into(),
+                    (None, false) => String::new(),
+                },
+            }),
+        }
+    }
+
+    /// The format.
+    pub fn format(&self) -> Format {
+        match self {
+            #[cfg(feature = "mag")]
+            Self::Mag(_) => Format::Mag,
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor(_) => Format::Ztensor,
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack(_) => Format::Burnpack,
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(_) => Format::Safetensors,
+            #[allow(
+                unreachable_patterns,
+                reason = "a build without any codec has no variant"
+            )]
+            _ => unreachable!("a value of a codec that this build leaves out"),
+        }
+    }
+
+    /// The format's version or generation, as people name it.
+    pub fn version(&self) -> String {
+        with_inner!(self, archive => archive.version_name())
+    }
+
+    /// Size of the file in bytes.
+    pub fn file_len(&self) -> u64 {
+        with_inner!(self, archive => archive.file_len())
+    }
+
+    /// All tensors, in file order.
+    pub fn entries(&self) -> Vec<Entry<'_>> {
+        match self {
+            #[cfg(feature = "mag")]
+            Self::Mag(archive) => archive.entries().iter().map(Entry::Mag).collect(),
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor(archive) => archive.entries().iter().map(Entry::Ztensor).collect(),
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack(archive) => archive.entries().iter().map(Entry::Burnpack).collect(),
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(archive) => {
+                archive.entries().iter().map(Entry::Safetensors).collect()
+            }
+            #[allow(
+                unreachable_patterns,
+                reason = "a build without any codec has no variant"
+            )]
+            _ => unreachable!("a value of a codec that this build leaves out"),
+        }
+    }
+
+    /// The tensor of this name.
+    pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
+        match self {
+            #[cfg(feature = "mag")]
+            Self::Mag(archive) => archive.entry(name).map(Entry::Mag),
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor(archive) => archive.entry(name).map(Entry::Ztensor),
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack(archive) => archive.entry(name).map(Entry::Burnpack),
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(archive) => archive.entry(name).map(Entry::Safetensors),
+            #[allow(
+                unreachable_patterns,
+                reason = "a build without any codec has no variant"
+            )]
+            _ => unreachable!("a value of a codec that this build leaves out"),
+        }
+    }
+
+    /// File-level metadata, in file order.
+    pub fn metadata(&self) -> Vec<(String, Value)> {
+        with_inner!(self, archive => archive.metadata_pairs())
+    }
+
+    /// Facts about the file as a whole that are no metadata, under the keys of listings.
+    pub fn facts(&self) -> Vec<(&'static str, Value)> {
+        with_inner!(self, archive => archive.facts())
+    }
+
+    /// Reads the tensor of this name.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTensor`], naming the nearest names, or what the codec finds.
+    pub fn read(&self, name: &str) -> Result<Tensor> {
+        let entry = self.entry(name).ok_or_else(|| self.no_such_tensor(name))?;
+        self.read_entry(&entry)
+    }
+
+    /// Reads a tensor.
+    ///
+    /// # Errors
+    /// What the codec finds; an entry of another archive is an error.
+    pub fn read_entry(&self, entry: &Entry<'_>) -> Result<Tensor> {
+        with_both!(self, entry, (archive, entry) => Ok(archive.read(entry)?), else foreign())
+    }
+
+    /// A tensor's decoded, little-endian bytes as a source, in stored order.
+    ///
+    /// # Errors
+    /// As [`read_entry`](Self::read_entry).
+    pub fn data(&self, entry: &Entry<'_>) -> Result<Arc<dyn Source>> {
+        with_both!(self, entry, (archive, entry) => Ok(archive.data(entry)?), else foreign())
+    }
+
+    /// A tensor with everything that the file says about it, for a model.
+    pub(crate) fn model_tensor(&self, entry: &Entry<'_>) -> ModelTensor {
+        match (self, entry) {
+            #[cfg(feature = "ztensor")]
+            (Self::Ztensor(archive), Entry::Ztensor(entry)) => {
+                crate::codec::ztensor::model_tensor(archive, entry)
+            }
+            #[cfg(feature = "burnpack")]
+            (Self::Burnpack(archive), Entry::Burnpack(entry)) => {
+                crate::codec::burnpack::model_tensor(archive, entry)
+            }
+            _ => crate::codec::tensor(
+                entry.name(),
+                entry.dtype(),
+                entry.dtype_name(),
+                entry.shape(),
+                entry.order(),
+                self.data(entry).map_err(|error| error.to_string()),
+            ),
+        }
+    }
+
+    /// Makes every check that the format allows: structure, checksums, decompression.
+    ///
+    /// # Errors
+    /// What keeps the checks from being made; damage is in the report.
+    pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
+        with_inner!(self, archive => Ok(archive.verify(options)?))
+    }
+
+    /// The error for a name that isn't there, with up to three near ones.
+    pub(crate) fn no_such_tensor(&self, name: &str) -> Error {
+        let mut near: Vec<(usize, &str)> = Vec::new();
+        let entries = self.entries();
+        for entry in &entries {
+            let distance = distance(name, entry.name());
+            if distance <= name.chars().count().max(6) / 2 {
+                near.push((distance, entry.name()));
+            }
+        }
+        near.sort_unstable();
+        let near: Vec<String> = near
+            .iter()
+            .take(3)
+            .map(|(_, name)| format!("{name:?}"))
+            .collect();
+        let hint = match near.is_empty() {
+            true => String::new(),
+            false => format!("; did you mean {}?", near.join(" or ")),
+        };
+        Error::NoSuchTensor {
+            name: name.into(),
+            hint,
+        }
+    }
+}
+
+fn foreign<T>() -> Result<T> {
+    let message = "the entry belongs to an archive of another format";
+    Err(Error::Usage(message.into()))
+}
+
+/// Edits between two names, of which only the first 200 characters count.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(200).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(200).enumerate() {
+        // `row` holds the line above; its first column is the number of characters dropped.
+        let (mut above_left, mut last) = (i, i + 1);
+        if let Some(first) = row.first_mut() {
+            *first = last;
+        }
+        for (y, slot) in b.iter().zip(row.iter_mut().skip(1)) {
+            let best = (above_left + usize::from(x != *y))
+                .min(*slot + 1)
+                .min(last + 1);
+            above_left = *slot;
+            *slot = best;
+            last = best;
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+impl<'a> Entry<'a> {
+    /// The name.
+    pub fn name(&self) -> &'a str {
+        with_inner!(self, entry => entry.name())
+    }
+
+    /// The dtype, `None` where it is unknown.
+    pub fn dtype(&self) -> Option<DType> {
+        with_inner!(self, entry => entry.dtype())
+    }
+
+    /// The dtype's name in listings: ours where it is known, else the file's.
+    pub fn dtype_name(&self) -> Cow<'a, str> {
+        if let Some(dtype) = self.dtype().filter(|&dtype| dtype != DType::Opaque) {
+            return Cow::Borrowed(dtype.name());
+        }
+        with_inner!(self, entry => entry.stored_dtype())
+    }
+
+    /// The dims, outermost first.
+    pub fn shape(&self) -> &'a Shape {
+        with_inner!(self, entry => entry.shape())
+    }
+
+    /// Which dim varies fastest in the stored bytes.
+    pub fn order(&self) -> Order {
+        with_inner!(self, entry => entry.order())
+    }
+
+    /// Absolute offset of the stored bytes.
+    pub fn offset(&self) -> u64 {
+        with_inner!(self, entry => entry.offset())
+    }
+
+    /// Bytes that the tensor takes in the file, `None` where that is unknown.
+    pub fn stored_len(&self) -> Option<u64> {
+        with_inner!(self, entry => entry.stored_bytes())
+    }
+
+    /// Bytes of the decoded data, `None` where that is unknown.
+    pub fn nbytes(&self) -> Option<u64> {
+        with_inner!(self, entry => entry.nbytes())
+    }
+
+    /// How the bytes are stored: `raw` or the format's own word.
+    pub fn encoding(&self) -> Cow<'a, str> {
+        with_inner!(self, entry => DescribeEntry::encoding(*entry))
+    }
+
+    /// What only this format says about a tensor, under the keys of listings.
+    pub fn extras(&self) -> Vec<(&'static str, Value)> {
+        with_inner!(self, entry => entry.extras())
+    }
+}
+
+impl fmt::Display for Archive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.format(), self.version())
+    }
+}

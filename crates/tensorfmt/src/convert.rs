@@ -1,0 +1,243 @@
+//! From any archive to any format: plan first, say every loss, then write.
+//!
+//! A [`Model`] is what the formats have in common; edit it on the way. [`plan`] holds it against
+//! a [`Target`]: what the target can't hold is either refused, naming tensor and dtype, or, for
+//! everything that is no tensor data, a [`Loss`]. A [`Plan`] then writes, pulling the data in
+//! windows from the source files.
+
+mod model;
+mod record;
+mod targets;
+
+use std::fmt;
+use std::path::Path;
+
+pub use model::{Model, ModelTensor};
+pub(crate) use record::Record;
+use tensor_core::{DType, WriteOptions};
+
+use crate::{Format, Result};
+
+/// What to convert to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Target {
+    /// A mag file, version 1.
+    Mag,
+    /// A zTensor 0.1 file.
+    Ztensor,
+    /// A burnpack file as Burn 0.22 writes it.
+    Burnpack,
+    /// A safetensors file.
+    Safetensors,
+}
+
+impl Target {
+    /// Every target.
+    pub const ALL: &'static [Self] = &[Self::Mag, Self::Ztensor, Self::Burnpack, Self::Safetensors];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        self.format().name()
+    }
+
+    /// The target with this [`name`](Self::name).
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|target| target.name() == name)
+    }
+
+    /// The target that a path's ending stands for.
+    pub fn from_path(path: impl AsRef<Path>) -> Option<Self> {
+        let format = Format::from_path(path)?;
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|target| target.format() == format)
+    }
+
+    /// The format that it is a file of.
+    pub const fn format(self) -> Format {
+        match self {
+            Self::Mag => Format::Mag,
+            Self::Ztensor => Format::Ztensor,
+            Self::Burnpack => Format::Burnpack,
+            Self::Safetensors => Format::Safetensors,
+        }
+    }
+
+    /// Whether the target can hold elements of this dtype.
+    pub fn holds(self, dtype: DType) -> bool {
+        targets::capabilities(self).is_some_and(|target| (target.holds)(dtype))
+    }
+}
+
+/// What to do about tensors whose order isn't the target's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// Keep the dims and transpose the data.
+    #[default]
+    KeepDims,
+    /// Keep the bytes and reverse the dims.
+    KeepBytes,
+}
+
+/// How to convert.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Options {
+    /// Cast all floats to this dtype, and of the other tensors those that the target can't hold.
+    /// An integer dtype only applies to integers and booleans that the target can't hold, and
+    /// only where every value fits.
+    pub cast: Option<DType>,
+    /// Leave out tensors that the target can't hold, as losses, instead of refusing.
+    pub skip_unsupported: bool,
+    /// What to do about the order of elements.
+    pub layout: Layout,
+    /// Write a scalar as one dim of 1 where the target has no scalars.
+    pub promote_scalars: bool,
+    /// Compress with zstd at this level, where the target can; 0 is zstd's own default.
+    pub zstd: Option<i32>,
+    /// Which checksum every tensor gets, where the target has a choice.
+    pub checksum: Option<Checksum>,
+}
+
+/// A checksum over a tensor's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// None.
+    None,
+    /// CRC-32C.
+    Crc32c,
+    /// SHA-256.
+    Sha256,
+}
+
+/// Something that the target can't hold, and that is not there after the conversion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Loss {
+    /// What kind of thing.
+    pub kind: LossKind,
+    /// Which: a tensor's name, a metadata key, or `tensor: field`.
+    pub item: String,
+    /// Why, or what became of it.
+    pub reason: String,
+}
+
+/// What kind of thing a [`Loss`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LossKind {
+    /// A tensor that was left out on request.
+    Tensor,
+    /// Values that a cast changed, on request.
+    Value,
+    /// A shape that was changed.
+    Shape,
+    /// A name that was changed.
+    Name,
+    /// A key of the file's metadata.
+    Metadata,
+    /// Something that the source says about one tensor: an id, a custom field, a scheme.
+    Attribute,
+    /// A checksum that the target has no place for.
+    Checksum,
+}
+
+impl LossKind {
+    /// The word in listings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tensor => "tensor",
+            Self::Value => "value",
+            Self::Shape => "shape",
+            Self::Name => "name",
+            Self::Metadata => "metadata",
+            Self::Attribute => "attribute",
+            Self::Checksum => "checksum",
+        }
+    }
+}
+
+impl Loss {
+    pub(crate) fn new(kind: LossKind, item: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self {
+            kind,
+            item: item.into(),
+            reason: reason.into(),
+        }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}: {}", self.kind.name(), self.item, self.reason)
+    }
+}
+
+/// A tensor that the target can't hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The tensor.
+    pub tensor: String,
+    /// Its dtype, as listings name it.
+    pub dtype: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "tensor {:?} ({}): {}",
+            self.tensor, self.dtype, self.reason
+        )
+    }
+}
+
+/// A conversion that is known to work, short of I/O: nothing has been written yet.
+#[derive(Debug)]
+pub struct Plan {
+    target: Target,
+    losses: Vec<Loss>,
+    data_len: u64,
+    writer: targets::Writer,
+}
+
+impl Plan {
+    /// Everything that will not be in the target.
+    pub fn losses(&self) -> &[Loss] {
+        &self.losses
+    }
+
+    /// What the plan writes.
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
+    /// Bytes of tensor data that will be written, for a progress bar.
+    pub fn data_len(&self) -> u64 {
+        self.data_len
+    }
+
+    /// Writes the file at `path`, which appears only when it is complete.
+    ///
+    /// # Errors
+    /// What the source or the disk fails with; the target is then as it was.
+    pub fn write_file(&self, path: impl AsRef<Path>, options: &WriteOptions<'_>) -> Result<()> {
+        self.writer.write_file(path.as_ref(), options)
+    }
+}
+
+/// Holds `model` against `target`.
+///
+/// # Errors
+/// [`Error::Refused`](crate::Error::Refused) with every tensor that the target can't hold.
+pub fn plan(model: Model, target: Target, options: &Options) -> Result<Plan> {
+    targets::plan(model, target, options)
+}

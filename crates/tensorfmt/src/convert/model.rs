@@ -1,0 +1,143 @@
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use tensor_core::{DType, Order, Shape, Source, Value};
+
+use super::record::Record;
+use crate::codec::Native;
+use crate::{Archive, Error, Format, Result};
+
+/// What all formats have in common: metadata, and tensors whose data stays in its file until it
+/// is pulled.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// The format that it was read from.
+    pub(crate) format: Format,
+    /// File-level metadata, in order.
+    pub metadata: Vec<(String, Value)>,
+    /// The tensors, in order.
+    pub tensors: Vec<ModelTensor>,
+    /// Metadata keys whose integer burnpack held as a signed one.
+    pub(crate) signed: Vec<String>,
+}
+
+/// One tensor of a [`Model`].
+#[derive(Clone)]
+pub struct ModelTensor {
+    /// The name; see [`Model::rename`].
+    pub(crate) name: String,
+    pub(crate) dtype: Option<DType>,
+    pub(crate) dtype_name: String,
+    pub(crate) shape: Shape,
+    pub(crate) order: Order,
+    /// Why there are no bytes, where there are none.
+    pub(crate) data: Result<Arc<dyn Source>, String>,
+    /// What only some formats say about a tensor: ids, custom fields, schemes.
+    pub(crate) attributes: Vec<(String, Value)>,
+    /// A check value that the source file holds for the tensor, as text.
+    pub(crate) checksum: Option<String>,
+    /// How the source's own format can write the tensor again as it was.
+    pub(crate) native: Option<Native>,
+}
+
+impl Model {
+    /// Everything in `archive`; no data is read.
+    pub fn of(archive: &Archive) -> Self {
+        let mut model = Self {
+            format: archive.format(),
+            metadata: archive.metadata(),
+            tensors: archive
+                .entries()
+                .iter()
+                .map(|entry| archive.model_tensor(entry))
+                .collect(),
+            signed: match archive {
+                #[cfg(feature = "burnpack")]
+                Archive::Burnpack(archive) => crate::codec::burnpack::signed_scalars(archive),
+                #[allow(unreachable_patterns, reason = "a build may have one codec only")]
+                _ => Vec::new(),
+            },
+        };
+        Record::restore(&mut model);
+        model
+    }
+
+    /// Keeps only the tensors whose name `keep` accepts.
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.tensors.retain(|tensor| keep(&tensor.name));
+    }
+
+    /// Gives every tensor the name that `rename` makes of its own.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where two tensors would have one name; the names are then as they were.
+    pub fn rename(&mut self, rename: impl Fn(&str) -> String) -> Result<()> {
+        let names: Vec<String> = self
+            .tensors
+            .iter()
+            .map(|tensor| rename(&tensor.name))
+            .collect();
+        let mut seen = HashSet::with_capacity(names.len());
+        if let Some(twice) = names.iter().find(|name| !seen.insert(name.as_str())) {
+            return Err(Error::Usage(format!(
+                "two tensors would be named {twice:?}"
+            )));
+        }
+        for (tensor, name) in self.tensors.iter_mut().zip(names) {
+            tensor.name = name;
+        }
+        Ok(())
+    }
+
+    /// Sorts the tensors by name, byte by byte.
+    pub fn sort(&mut self) {
+        self.tensors.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+
+    /// Sets a metadata value, in its old place if the key is there.
+    pub fn set_metadata(&mut self, key: impl Into<String>, value: impl Into<Value>) {
+        let (key, value) = (key.into(), value.into());
+        match self.metadata.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, old)) => *old = value,
+            None => self.metadata.push((key, value)),
+        }
+    }
+
+    /// Drops the metadata whose key `drop` accepts.
+    pub fn drop_metadata(&mut self, drop: impl Fn(&str) -> bool) {
+        self.metadata.retain(|(key, _)| !drop(key));
+    }
+}
+
+impl ModelTensor {
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The dtype, `None` where it is unknown.
+    pub fn dtype(&self) -> Option<DType> {
+        self.dtype
+    }
+
+    /// The dims, outermost first.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Which dim varies fastest.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+}
+
+impl fmt::Debug for ModelTensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelTensor")
+            .field("name", &self.name)
+            .field("dtype", &self.dtype_name)
+            .field("shape", &self.shape)
+            .finish_non_exhaustive()
+    }
+}

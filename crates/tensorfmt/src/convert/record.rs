@@ -1,0 +1,130 @@
+use std::collections::HashMap;
+
+use serde_json::{Map, Value as Json};
+use tensor_core::Value;
+
+use super::Model;
+use crate::json::{float_word, from_json, to_json};
+
+/// What a format whose metadata is text can't say in its own way: which metadata values are no
+/// text, and what only some formats say about single tensors. It travels as JSON under one key
+/// beside the values themselves, which stay readable for everyone:
+///
+/// ```json
+/// {"order": ["step", "lr"], "types": {"step": "json"}, "tensors": {"w": {"param_id": 7}}}
+/// ```
+///
+/// The order is there where the keys are not sorted, since such formats sort them.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    order: Vec<String>,
+    types: Map<String, Json>,
+    tensors: Map<String, Json>,
+}
+
+impl Record {
+    /// The metadata key that carries it.
+    pub(crate) const KEY: &str = "tensorfmt";
+
+    /// Notes where a key stands among the metadata.
+    pub(crate) fn note_order(&mut self, key: &str) {
+        if self.order.last().is_none_or(|last| last != key) {
+            self.order.push(key.to_owned());
+        }
+    }
+
+    /// The text of a value, with a note of its type unless it is text already.
+    pub(crate) fn text_of(&mut self, key: &str, value: &Value) -> String {
+        self.note_order(key);
+        let (kind, text) = match value {
+            Value::Text(text) => return text.clone(),
+            Value::Int(value)
+                if u64::try_from(*value).is_err() && i64::try_from(*value).is_err() =>
+            {
+                ("int", value.to_string())
+            }
+            Value::Float(value) if !value.is_finite() => ("float", float_word(*value).to_owned()),
+            value => ("json", to_json(value).to_string()),
+        };
+        self.types.insert(key.to_owned(), kind.into());
+        text
+    }
+
+    /// Notes what is said about a tensor.
+    pub(crate) fn attributes(&mut self, tensor: &str, attributes: &[(String, Value)]) {
+        if !attributes.is_empty() {
+            let pair = |(key, value): &(String, Value)| (key.clone(), to_json(value));
+            let object = attributes.iter().map(pair).collect();
+            self.tensors.insert(tensor.to_owned(), Json::Object(object));
+        }
+    }
+
+    /// The value of [`KEY`](Self::KEY), `None` where there is nothing to say.
+    pub(crate) fn to_text(&self) -> Option<String> {
+        let mut object = Map::new();
+        if !self.order.is_sorted() {
+            object.insert("order".to_owned(), self.order.as_slice().into());
+        }
+        for (key, part) in [("types", &self.types), ("tensors", &self.tensors)] {
+            if !part.is_empty() {
+                object.insert(key.to_owned(), Json::Object(part.clone()));
+            }
+        }
+        (!object.is_empty()).then(|| Json::Object(object).to_string())
+    }
+
+    /// Gives a model that was read from such a format its types and attributes back. A record
+    /// that makes no sense stays what it is: a text.
+    pub(crate) fn restore(model: &mut Model) {
+        let Some(at) = model.metadata.iter().position(|(key, _)| key == Self::KEY) else {
+            return;
+        };
+        let text = model.metadata.get(at).and_then(|(_, value)| value.as_str());
+        let record = text.and_then(|text| serde_json::from_str::<Json>(text).ok());
+        let Some(Json::Object(record)) = record else {
+            return;
+        };
+        model.metadata.remove(at);
+        if let Some(Json::Array(order)) = record.get("order") {
+            let places: HashMap<&str, usize> = order
+                .iter()
+                .enumerate()
+                .filter_map(|(at, key)| Some((key.as_str()?, at)))
+                .collect();
+            // Keys that the order does not know stay where they are, at the end.
+            let place = |key: &str| places.get(key).copied().unwrap_or(usize::MAX);
+            model.metadata.sort_by_key(|(key, _)| place(key));
+        }
+        if let Some(Json::Object(types)) = record.get("types") {
+            for (key, value) in &mut model.metadata {
+                let kind = types.get(key.as_str()).and_then(Json::as_str);
+                let parsed = kind
+                    .zip(value.as_str())
+                    .and_then(|(kind, text)| parse(kind, text));
+                if let Some(parsed) = parsed {
+                    *value = parsed;
+                }
+            }
+        }
+        if let Some(Json::Object(tensors)) = record.get("tensors") {
+            for tensor in &mut model.tensors {
+                if let Some(Json::Object(attributes)) = tensors.get(&tensor.name) {
+                    for (key, value) in attributes {
+                        if !tensor.attributes.iter().any(|(known, _)| known == key) {
+                            tensor.attributes.push((key.clone(), from_json(value)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn parse(kind: &str, text: &str) -> Option<Value> {
+    match kind {
+        "int" => text.parse().ok().map(Value::Int),
+        "float" => text.parse().ok().map(Value::Float),
+        "json" => serde_json::from_str(text).ok().map(|json| from_json(&json)),
+        _ => None,
+    }
+}

@@ -1,0 +1,326 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use tensor_core::{Cast, DType, Order, Shape, Source, Ticker, Transposed, WriteOptions, walk};
+
+use super::{Layout, Loss, LossKind, Model, ModelTensor, Options, Plan, Refusal, Target};
+use crate::codec::{self, Capabilities, Prepared};
+use crate::{Error, Result};
+
+/// What `target` can hold, `None` where this build leaves it out.
+pub(crate) fn capabilities(target: Target) -> Option<Capabilities> {
+    match target {
+        #[cfg(feature = "mag")]
+        Target::Mag => Some(codec::mag::CAPABILITIES),
+        #[cfg(feature = "ztensor")]
+        Target::Ztensor => Some(codec::ztensor::CAPABILITIES),
+        #[cfg(feature = "burnpack")]
+        Target::Burnpack => Some(codec::burnpack::CAPABILITIES),
+        #[cfg(feature = "safetensors")]
+        Target::Safetensors => Some(codec::safetensors::CAPABILITIES),
+        #[allow(unreachable_patterns, reason = "a build may have every codec")]
+        _ => None,
+    }
+}
+
+/// The builder of the target's codec, filled.
+#[derive(Debug)]
+pub(crate) enum Writer {
+    #[cfg(feature = "mag")]
+    Mag(mag_format::Builder),
+    #[cfg(feature = "ztensor")]
+    Ztensor(ztensor_format::Builder),
+    #[cfg(feature = "burnpack")]
+    Burnpack(burnpack_format::Builder),
+    #[cfg(feature = "safetensors")]
+    Safetensors(crate::safetensors::Builder),
+}
+
+impl Writer {
+    pub(crate) fn write_file(&self, path: &Path, options: &WriteOptions<'_>) -> Result<()> {
+        match self {
+            #[cfg(feature = "mag")]
+            Self::Mag(builder) => Ok(builder.write_file_with(path, options)?),
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor(builder) => Ok(builder.write_file_with(path, options)?),
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack(builder) => Ok(builder.write_file_with(path, options)?),
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(builder) => Ok(builder.write_file_with(path, options)?),
+            #[allow(
+                unreachable_patterns,
+                reason = "a build without any codec has no variant"
+            )]
+            _ => unreachable!("a target of a codec that this build leaves out"),
+        }
+    }
+}
+
+pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Plan> {
+    let capabilities = capabilities(target).ok_or(Error::Disabled(target.format()))?;
+    check_options(target, options)?;
+    let mut model = model;
+    let mut losses = Vec::new();
+    let mut refusals = Vec::new();
+    let mut tensors = Vec::new();
+    let home = model.format == target.format();
+    for tensor in std::mem::take(&mut model.tensors) {
+        let (name, dtype) = (tensor.name.clone(), tensor.dtype_name.clone());
+        match prepare(tensor, &capabilities, options, target, home, &mut losses)? {
+            Ok(prepared) => tensors.push(prepared),
+            Err(reason) if options.skip_unsupported => {
+                losses.push(Loss::new(
+                    LossKind::Tensor,
+                    name,
+                    format!("left out: {reason}"),
+                ));
+            }
+            Err(reason) => refusals.push(Refusal {
+                tensor: name,
+                dtype,
+                reason,
+            }),
+        }
+    }
+    if !refusals.is_empty() {
+        return Err(Error::Refused(refusals));
+    }
+    let data_len = tensors
+        .iter()
+        .map(|tensor| tensor.data.size())
+        .fold(0, u64::saturating_add);
+    let writer = match target {
+        #[cfg(feature = "mag")]
+        Target::Mag => Writer::Mag(codec::mag::build(&model, tensors, options, &mut losses)?),
+        #[cfg(feature = "ztensor")]
+        Target::Ztensor => Writer::Ztensor(codec::ztensor::build(
+            &model,
+            tensors,
+            options,
+            &mut losses,
+        )?),
+        #[cfg(feature = "burnpack")]
+        Target::Burnpack => Writer::Burnpack(codec::burnpack::build(
+            &model,
+            tensors,
+            options,
+            &mut losses,
+        )?),
+        #[cfg(feature = "safetensors")]
+        Target::Safetensors => Writer::Safetensors(codec::safetensors::build(
+            &model,
+            tensors,
+            options,
+            &mut losses,
+        )?),
+        #[allow(unreachable_patterns, reason = "a build may have every codec")]
+        _ => return Err(Error::Disabled(target.format())),
+    };
+    Ok(Plan {
+        target,
+        losses,
+        data_len,
+        writer,
+    })
+}
+
+/// Refuses options that would be without effect.
+fn check_options(target: Target, options: &Options) -> Result<()> {
+    let name = target.name();
+    if options.zstd.is_some() && target != Target::Ztensor {
+        return Err(Error::Usage(format!(
+            "a {name} file can't be compressed with zstd"
+        )));
+    }
+    if options.checksum.is_some() && target != Target::Ztensor {
+        return Err(Error::Usage(format!(
+            "a {name} file has no choice of checksums"
+        )));
+    }
+    Ok(())
+}
+
+/// Casts and reorders a tensor so that the target can hold it, or says why it can't.
+fn prepare(
+    tensor: ModelTensor,
+    target: &Capabilities,
+    options: &Options,
+    to: Target,
+    home: bool,
+    losses: &mut Vec<Loss>,
+) -> Result<Result<Prepared, String>> {
+    let name = tensor.name;
+    // What comes from the target's own format and stays as it is, can be held as it was.
+    let changes = options
+        .cast
+        .is_some_and(|to| tensor.dtype.is_some_and(|from| to != from));
+    let native = tensor.native.filter(|_| home && !changes);
+    if let (Some(dtype), Ok(data), true) = (tensor.dtype, &tensor.data, native.is_some()) {
+        let (shape, order, data) = (tensor.shape, tensor.order, data.clone());
+        let attributes = tensor.attributes;
+        return Ok(Ok(Prepared {
+            name,
+            dtype,
+            shape,
+            order,
+            data,
+            attributes,
+            native,
+        }));
+    }
+    let (data, dtype) = match (tensor.data, tensor.dtype) {
+        (Ok(data), Some(dtype)) => (data, dtype),
+        (Err(reason), _) => return Ok(Err(reason)),
+        (Ok(_), None) => return Ok(Err("the dtype is unknown".into())),
+    };
+    if let Some(reason) = (target.name)(&name) {
+        return Ok(Err(reason));
+    }
+    let (data, dtype) = match cast(data, dtype, &name, target, options, losses)? {
+        Ok(cast) => cast,
+        Err(reason) => return Ok(Err(format!("a {} file {reason}", to.name()))),
+    };
+    let mut shape = tensor.shape;
+    if shape.rank() == 0 && *target.ranks.start() > 0 && options.promote_scalars {
+        shape = Shape::new(&[1]).unwrap_or_default();
+        losses.push(Loss::new(
+            LossKind::Shape,
+            &*name,
+            "the scalar [] becomes [1]",
+        ));
+    }
+    if !target.ranks.contains(&shape.rank()) {
+        let (rank, most) = (shape.rank(), target.ranks.end());
+        return Ok(Err(match rank {
+            0 => format!("a {} file can't hold a scalar", to.name()),
+            _ => format!("rank {rank}; a {} file holds up to {most} dims", to.name()),
+        }));
+    }
+    if shape.elements() == 0 && !target.empty {
+        return Ok(Err(format!(
+            "no elements; a {} file holds no empty tensor",
+            to.name()
+        )));
+    }
+    let (shape, order, data) = reorder(data, dtype, shape, tensor.order, target, options)?;
+    if let Some(checksum) = tensor.checksum {
+        let reason = format!("{checksum} is of the source's bytes and is not carried over");
+        losses.push(Loss::new(LossKind::Checksum, &*name, reason));
+    }
+    let attributes = tensor.attributes;
+    Ok(Ok(Prepared {
+        name,
+        dtype,
+        shape,
+        order,
+        data,
+        attributes,
+        native: None,
+    }))
+}
+
+type Data = (Arc<dyn Source>, DType);
+
+/// The data in a dtype that the target holds and the options ask for.
+fn cast(
+    data: Arc<dyn Source>,
+    dtype: DType,
+    name: &str,
+    target: &Capabilities,
+    options: &Options,
+    losses: &mut Vec<Loss>,
+) -> Result<Result<Data, String>> {
+    let held = (target.holds)(dtype);
+    let wanted = options.cast.filter(|&to| {
+        to != dtype
+            && (!held || to.is_float() && dtype.is_float())
+            && (to.is_float() || !dtype.is_float())
+    });
+    let Some(to) = wanted.filter(|&to| (target.holds)(to)) else {
+        return Ok(match held {
+            true => Ok((data, dtype)),
+            false => Err(format!("can't hold {dtype}")),
+        });
+    };
+    if !Cast::<Arc<dyn Source>>::is_supported(dtype, to) {
+        return Ok(Err(format!(
+            "can't hold {dtype}, and it can't be cast to {to}"
+        )));
+    }
+    let cast = Cast::new(data, dtype, to).map_err(|error| Error::Usage(error.to_string()))?;
+    if !is_exact(dtype, to) {
+        // Read everything once before the first byte is written, to know what is lost.
+        walk::<Error>(&cast, 0..cast.size(), &Ticker::default(), |_| Ok(()))?;
+        let counts = cast.counts();
+        let lost = [
+            (counts.overflowed(), "out of range"),
+            (counts.underflowed(), "too small"),
+            (counts.rounded(), "rounded"),
+        ];
+        if to.is_integer() && counts.overflowed() > 0 {
+            let reason = format!(
+                "can't hold {dtype}, and {} values don't fit {to}",
+                counts.overflowed()
+            );
+            return Ok(Err(reason));
+        }
+        let lost: Vec<String> = lost
+            .into_iter()
+            .filter(|&(count, _)| count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        if !lost.is_empty() {
+            let reason = format!("{dtype} cast to {to}: {} values", lost.join(", "));
+            losses.push(Loss::new(LossKind::Value, name, reason));
+        }
+    }
+    Ok(Ok((Arc::new(cast), to)))
+}
+
+/// Whether every value of one dtype is one of the other.
+fn is_exact(from: DType, to: DType) -> bool {
+    let bits = |dtype: DType| dtype.size().unwrap_or(0) * 8;
+    let mantissa = |dtype: DType| match dtype {
+        DType::F16 => 11,
+        DType::BF16 => 8,
+        DType::F32 => 24,
+        DType::F64 => 53,
+        _ => 0,
+    };
+    let signed = |dtype| matches!(dtype, DType::I8 | DType::I16 | DType::I32 | DType::I64);
+    match (from, to) {
+        (DType::Bool, _) => true,
+        (_, DType::Bool) => false,
+        (DType::F16 | DType::BF16, DType::F32 | DType::F64) | (DType::F32, DType::F64) => true,
+        (from, to) if from.is_integer() && to.is_float() => bits(from) <= mantissa(to),
+        (from, to) if from.is_integer() && to.is_integer() => match (signed(from), signed(to)) {
+            (false, true) => bits(from) < bits(to),
+            (true, false) => false,
+            _ => bits(from) <= bits(to),
+        },
+        _ => false,
+    }
+}
+
+fn reorder(
+    data: Arc<dyn Source>,
+    dtype: DType,
+    shape: Shape,
+    order: Order,
+    target: &Capabilities,
+    options: &Options,
+) -> Result<(Shape, Order, Arc<dyn Source>)> {
+    let to = target.order;
+    if order == to {
+        return Ok((shape, to, data));
+    }
+    if options.layout == Layout::KeepBytes {
+        return Ok((shape.reversed(), to, data));
+    }
+    if shape.is_order_free() {
+        return Ok((shape, to, data));
+    }
+    let transposed = Transposed::new(data, dtype, &shape, order)
+        .map_err(|error| Error::Usage(error.to_string()))?;
+    Ok((shape, to, Arc::new(transposed)))
+}

@@ -1,0 +1,158 @@
+use std::path::{Path, PathBuf};
+
+use tensor_core::{At, FileError, Kind, SinkError, SourceError, TransferError};
+
+use crate::Format;
+use crate::convert::Refusal;
+
+/// Why a tensor file could not be opened, read, verified, written or converted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A mag file.
+    #[cfg(feature = "mag")]
+    #[error(transparent)]
+    Mag(#[from] mag_format::Error),
+    /// A zTensor file.
+    #[cfg(feature = "ztensor")]
+    #[error(transparent)]
+    Ztensor(#[from] ztensor_format::Error),
+    /// A burnpack file.
+    #[cfg(feature = "burnpack")]
+    #[error(transparent)]
+    Burnpack(#[from] burnpack_format::Error),
+    /// A safetensors file.
+    #[cfg(feature = "safetensors")]
+    #[error(transparent)]
+    Safetensors(#[from] crate::safetensors::Error),
+    /// The file is of none of the formats.
+    #[error("not a tensor file of a known format (starts with {head:02x?}){hint}")]
+    UnknownFormat {
+        /// The first bytes, at most 8.
+        head: Vec<u8>,
+        /// What it looks like, as the end of a sentence; may be empty.
+        hint: String,
+    },
+    /// The format is known, but this build leaves it out.
+    #[error("this build can't handle {0} files (feature `{0}` is off)")]
+    Disabled(Format),
+    /// There is no tensor of this name.
+    #[error("no tensor named {name:?}{hint}")]
+    NoSuchTensor {
+        /// The name.
+        name: String,
+        /// The nearest names, as the end of a sentence; may be empty.
+        hint: String,
+    },
+    /// The target can't hold some tensors.
+    #[error("{}", refusals(.0))]
+    Refused(Vec<Refusal>),
+    /// An option makes no sense for this conversion.
+    #[error("{0}")]
+    Usage(String),
+    /// The operating system failed.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The bytes could not be had.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The bytes could not be delivered.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    /// The caller's progress function asked to stop.
+    #[error("stopped on request")]
+    Cancelled,
+    /// An error in the file at `path`.
+    #[error("{}: {error}", path.display())]
+    InFile {
+        /// The path that was opened.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: Box<Error>,
+    },
+}
+
+fn refusals(refusals: &[Refusal]) -> String {
+    let lines: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+    lines.join("\n")
+}
+
+macro_rules! delegate {
+    ($error:expr, $inner:ident => $body:expr, $($rest:tt)*) => {
+        match $error {
+            #[cfg(feature = "mag")]
+            Self::Mag($inner) => $body,
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor($inner) => $body,
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack($inner) => $body,
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors($inner) => $body,
+            $($rest)*
+        }
+    };
+}
+
+impl Error {
+    /// Whose fault it is.
+    pub fn kind(&self) -> Kind {
+        delegate!(self, error => error.kind(),
+            Self::UnknownFormat { .. } => Kind::Invalid,
+            Self::Disabled(_) | Self::Refused(_) => Kind::Unsupported,
+            Self::NoSuchTensor { .. } | Self::Usage(_) => Kind::Build,
+            Self::File(_) | Self::Source(_) | Self::Sink(_) => Kind::Io,
+            Self::Cancelled => Kind::Cancelled,
+            Self::InFile { error, .. } => error.kind(),
+        )
+    }
+
+    /// Whether the file is well-formed, but this build can't interpret or hold it.
+    pub fn is_unsupported(&self) -> bool {
+        self.kind() == Kind::Unsupported
+    }
+
+    /// Whether the file exceeds a limit that the caller can raise.
+    pub fn is_limit(&self) -> bool {
+        self.kind() == Kind::Limit
+    }
+
+    /// The stable name of the rule that the file breaks, or of what is unsupported.
+    pub fn rule_id(&self) -> Option<&'static str> {
+        delegate!(self, error => error.rule_id(),
+            Self::UnknownFormat { .. } => Some("format.unknown"),
+            Self::Disabled(_) => Some("format.disabled"),
+            Self::InFile { error, .. } => error.rule_id(),
+            _ => None,
+        )
+    }
+
+    /// Where in the file it went wrong.
+    pub fn at(&self) -> Option<At> {
+        delegate!(self, error => error.at(),
+            Self::InFile { error, .. } => error.at(),
+            _ => None,
+        )
+    }
+
+    /// The same error about the file at `path`; errors that name their path already stay.
+    pub(crate) fn in_file(self, path: &Path) -> Self {
+        match self {
+            Self::File(_) | Self::InFile { .. } | Self::Source(SourceError::File(_)) => self,
+            error if error.kind() == Kind::Io => error,
+            error => Self::InFile {
+                path: path.to_path_buf(),
+                error: Box::new(error),
+            },
+        }
+    }
+}
+
+impl From<TransferError> for Error {
+    fn from(error: TransferError) -> Self {
+        match error {
+            TransferError::Source(source) => Self::Source(source),
+            TransferError::Sink(sink) => Self::Sink(sink),
+            TransferError::Cancelled => Self::Cancelled,
+        }
+    }
+}

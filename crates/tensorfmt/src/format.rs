@@ -1,0 +1,194 @@
+use std::fmt;
+use std::path::Path;
+
+/// A tensor file format. All are always named here, whether the features of this build include
+/// them or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// magnetron's `.mag`.
+    Mag,
+    /// zTensor's `.zt`.
+    Ztensor,
+    /// Burn's burnpack, `.bpk`.
+    Burnpack,
+    /// AERO's `.aero`, and sets of them behind an `.aeroset.json`.
+    Aero,
+    /// primitiv's models, parameters and optimizers.
+    Primitiv,
+    /// Hugging Face's `.safetensors`.
+    Safetensors,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: &'static [Self] = &[
+        Self::Mag,
+        Self::Ztensor,
+        Self::Burnpack,
+        Self::Aero,
+        Self::Primitiv,
+        Self::Safetensors,
+    ];
+
+    /// How much of a file's start and end [`detect`](Self::detect) wants to see, in bytes.
+    pub const DETECT_LEN: usize = 64;
+
+    /// The lower-case name: `mag`, `ztensor`, ...
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mag => "mag",
+            Self::Ztensor => "ztensor",
+            Self::Burnpack => "burnpack",
+            Self::Aero => "aero",
+            Self::Primitiv => "primitiv",
+            Self::Safetensors => "safetensors",
+        }
+    }
+
+    /// The format with this [`name`](Self::name).
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|format| format.name() == name)
+    }
+
+    /// File name endings, the usual one first.
+    pub const fn extensions(self) -> &'static [&'static str] {
+        match self {
+            Self::Mag => &["mag"],
+            Self::Ztensor => &["zt", "ztensor"],
+            Self::Burnpack => &["bpk"],
+            Self::Aero => &["aero", "aeroset.json"],
+            Self::Primitiv => &["model", "param", "optimizer", "trainer"],
+            Self::Safetensors => &["safetensors"],
+        }
+    }
+
+    /// The format that a path's ending stands for.
+    ///
+    /// ```
+    /// # use tensorfmt::Format;
+    /// assert_eq!(Format::from_path("runs/best.aeroset.json"), Some(Format::Aero));
+    /// assert_eq!(Format::from_path("best.onnx"), None);
+    /// ```
+    pub fn from_path(path: impl AsRef<Path>) -> Option<Self> {
+        let name = path
+            .as_ref()
+            .file_name()?
+            .to_string_lossy()
+            .to_ascii_lowercase();
+        Self::ALL.iter().copied().find(|format| {
+            format.extensions().iter().any(|extension| {
+                name.strip_suffix(extension)
+                    .is_some_and(|stem| stem.ends_with('.'))
+            })
+        })
+    }
+
+    /// Whether this build can open and write the format.
+    pub const fn is_enabled(self) -> bool {
+        match self {
+            Self::Mag => cfg!(feature = "mag"),
+            Self::Ztensor => cfg!(feature = "ztensor"),
+            Self::Burnpack => cfg!(feature = "burnpack"),
+            Self::Aero | Self::Primitiv => false,
+            Self::Safetensors => cfg!(feature = "safetensors"),
+        }
+    }
+
+    /// Tells a file's format from its first bytes ([`DETECT_LEN`](Self::DETECT_LEN) of them are
+    /// enough), its length and its path.
+    ///
+    /// The bytes decide wherever the format marks its files. The path decides for files whose
+    /// mark is damaged, so that the codec can say what is wrong with them, and for primitiv's
+    /// older generations, which have none.
+    ///
+    /// ```
+    /// # use tensorfmt::Format;
+    /// assert_eq!(Format::detect(b"MAG!\x01\0\0\0", 24, None), Some(Format::Mag));
+    /// assert_eq!(Format::detect(b"\x89PNG\r\n\x1a\n", 5000, None), None);
+    /// ```
+    pub fn detect(head: &[u8], len: u64, path: Option<&Path>) -> Option<Self> {
+        Self::from_bytes(head, len).or_else(|| {
+            // A file that clearly is something else is not ours, whatever its name says.
+            path.filter(|_| looks_like(head).is_none())
+                .and_then(Self::from_path)
+        })
+    }
+
+    fn from_bytes(head: &[u8], len: u64) -> Option<Self> {
+        match head {
+            [b'M', b'A', b'G', b'!' | b'&', ..] => Some(Self::Mag),
+            [b'Z', b'T', b'E', b'N', ..] | [0x89, b'Z', b'T', b'2', 0x0D, 0x0A, 0x1A, 0x0A, ..] => {
+                Some(Self::Ztensor)
+            }
+            [b'N', b'R', b'U', b'B', ..] => Some(Self::Burnpack),
+            [b'A', b'E', b'R', b'O', ..] => Some(Self::Aero),
+            // Three MessagePack uint32: version 0, any minor version, a data type of 0 to 0x400;
+            // or the two-word header of the first days.
+            [0xCE, 0, 0, 0, 0, 0xCE, _, _, _, _, 0xCE, 0, 0, 0..=4, 0, ..]
+            | [0xCE, 0, 0, 0, 0, 0xCE, 0, 0, 4, 0, ..] => Some(Self::Primitiv),
+            [b'{', ..] if is_aeroset(head) => Some(Self::Aero),
+            [a, b, c, d, e, f, g, h, b'{', ..] => {
+                let header = u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h]);
+                (header <= len.saturating_sub(8)).then_some(Self::Safetensors)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether JSON starts like the index of an AERO set: its `format` has the name `AEROSET`.
+fn is_aeroset(head: &[u8]) -> bool {
+    let text: Vec<u8> = head
+        .iter()
+        .copied()
+        .filter(|b| !b.is_ascii_whitespace())
+        .collect();
+    text.windows(16)
+        .any(|window| window == b"\"name\":\"AEROSET\"")
+}
+
+/// What a file that is none of ours looks like, for an error message.
+pub(crate) fn looks_like(head: &[u8]) -> Option<&'static str> {
+    let known: &[(&[u8], &str)] = &[
+        (b"\x89PNG", "a PNG image"),
+        (b"\xFF\xD8\xFF", "a JPEG image"),
+        (b"GGUF", "a GGUF model"),
+        (
+            b"PK\x03\x04",
+            "a zip archive (a PyTorch checkpoint or an .npz?)",
+        ),
+        (b"\x93NUMPY", "a NumPy array"),
+        (b"\x89HDF", "an HDF5 file"),
+        (b"\x1F\x8B", "a gzip archive"),
+        (b"\x28\xB5\x2F\xFD", "a zstd archive"),
+        (b"\x80\x02", "a Python pickle"),
+        (b"\x80\x04", "a Python pickle"),
+        (
+            b"BURN",
+            "a burnpack file with its magic the wrong way round",
+        ),
+        (b"%PDF", "a PDF document"),
+        (b"\x7FELF", "a program"),
+        (
+            b"version https://git-lfs",
+            "a Git LFS pointer, not the file itself",
+        ),
+        (b"<!DOCTYPE", "an HTML page"),
+        (b"<!doctype", "an HTML page"),
+        (b"<html", "an HTML page"),
+    ];
+    known
+        .iter()
+        .find(|(magic, _)| head.starts_with(magic))
+        .map(|&(_, what)| what)
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,80 @@
+//! Detect, open, verify, write and convert tensor files.
+//!
+//! One type opens them all, and hands the codec's own type back to whoever matches it:
+//!
+//! ```
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("model.mag");
+//! # let mut builder = tensorfmt::mag::Builder::new();
+//! # builder.tensor("w", tensorfmt::Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+//! # builder.write_file(&path)?;
+//! let archive = tensorfmt::Archive::open(&path)?;
+//! println!("{} {}", archive.format(), archive.version());
+//! for entry in archive.entries() {
+//!     println!("{} {} {}", entry.name(), entry.dtype_name(), entry.shape());
+//! }
+//! let tensor = archive.read("w")?;
+//! assert_eq!(tensor.as_slice::<f32>()?, &[0.5, 1.5]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Conversion plans first, says what would be lost, then writes:
+//!
+//! ```
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("model.mag");
+//! # let mut builder = tensorfmt::mag::Builder::new();
+//! # builder.tensor("w", tensorfmt::Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+//! # builder.write_file(&path)?;
+//! use tensorfmt::convert::{Model, Options, Target, plan};
+//!
+//! let archive = tensorfmt::Archive::open(&path)?;
+//! let plan = plan(Model::of(&archive), Target::Safetensors, &Options::default())?;
+//! for loss in plan.losses() {
+//!     eprintln!("{loss}");
+//! }
+//! plan.write_file(folder.path().join("model.safetensors"), &Default::default())?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Features
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `mag` | yes | magnetron's `.mag` |
+//! | `ztensor` | no | zTensor's `.zt`; with `zstd` also its compressed tensors |
+//! | `burnpack` | no | Burn's `.bpk` |
+//! | `safetensors` | yes | `.safetensors` |
+//! | `mmap` | no | `MappedFile` |
+//! | `rayon` | no | work on several threads |
+
+#![forbid(unsafe_code)]
+
+mod archive;
+mod codec;
+pub mod convert;
+mod error;
+mod format;
+mod json;
+#[cfg(feature = "safetensors")]
+pub mod safetensors;
+
+pub use archive::{Archive, Entry};
+#[cfg(feature = "burnpack")]
+pub use burnpack_format as burnpack;
+pub use error::Error;
+pub use format::Format;
+pub use json::to_json;
+#[cfg(feature = "mag")]
+pub use mag_format as mag;
+#[cfg(feature = "mmap")]
+pub use tensor_core::MappedFile;
+pub use tensor_core::{
+    At, Bytes, DType, Element, FileError, FileSource, Item, Kind, Order, Outcome, Report, Shape,
+    Source, SourceError, Tensor, Value, VerifyOptions, WriteOptions, bf16, f16,
+};
+
+#[cfg(feature = "ztensor")]
+pub use ztensor_format as ztensor;
+
+/// What this crate's functions return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

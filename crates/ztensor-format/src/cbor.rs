@@ -1,0 +1,592 @@
+//! CBOR (RFC 8949) as far as an index needs it. Heads are decoded by `ciborium-ll`, strings are
+//! slices of the index, and nothing recurses.
+
+#![deny(clippy::arithmetic_side_effects)]
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use ciborium_ll::{Decoder, Header};
+use tensor_core::{At, LimitExceeded, Value, f16};
+
+use crate::{Error, Result, Rule};
+
+/// Reads items of an index in order, with absolute offsets in every error.
+#[derive(Debug)]
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    position: usize,
+    /// Absolute offset of the first of `bytes`.
+    base: u64,
+    max_depth: u8,
+    /// The entry and field that errors from here on name.
+    pub(crate) entry: Option<u64>,
+    pub(crate) field: &'static str,
+}
+
+/// A value without children.
+pub(crate) enum Scalar<'a> {
+    Null,
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Text(Cow<'a, str>),
+    Bytes(Cow<'a, [u8]>),
+}
+
+/// Told about the parts of an item, in file order.
+pub(crate) trait Visit<'a> {
+    fn scalar(&mut self, scalar: Scalar<'a>);
+    fn open(&mut self, map: bool);
+    fn close(&mut self);
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8], base: u64, max_depth: u8) -> Self {
+        Self {
+            bytes,
+            position: 0,
+            base,
+            max_depth,
+            entry: None,
+            field: "index",
+        }
+    }
+
+    /// How many bytes were read.
+    pub(crate) fn position(&self) -> usize {
+        self.position
+    }
+
+    pub(crate) fn remaining(&self) -> usize {
+        self.bytes.len().saturating_sub(self.position)
+    }
+
+    /// The next byte's place, for an error.
+    pub(crate) fn at(&self) -> At {
+        At {
+            offset: self.base.saturating_add(self.position as u64),
+            entry: self.entry,
+            field: self.field,
+        }
+    }
+
+    #[cold]
+    pub(crate) fn fail<T>(&self, rule: Rule) -> Result<T> {
+        let at = self.at();
+        Err(Error::Invalid { rule, at })
+    }
+
+    /// The next head, and how many bytes it takes.
+    #[inline]
+    fn head(&mut self) -> Result<(Header, usize)> {
+        let mut decoder = Decoder::from(self.bytes.get(self.position..).unwrap_or_default());
+        match decoder.pull() {
+            Ok(header) => {
+                let len = decoder.offset();
+                self.position = self.position.saturating_add(len);
+                Ok((header, len))
+            }
+            Err(ciborium_ll::Error::Io(_)) => self.fail(Rule::CborEnd),
+            Err(ciborium_ll::Error::Syntax(_)) => self.fail(Rule::CborHead),
+        }
+    }
+
+    /// The head of the next item, behind its tags; it may be a break.
+    #[inline]
+    pub(crate) fn item(&mut self) -> Result<Header> {
+        self.item_at(0).map(|(header, _)| header)
+    }
+
+    /// The same for an item within `depth` others, and how many tags it has.
+    #[inline]
+    fn item_at(&mut self, depth: usize) -> Result<(Header, usize)> {
+        let mut tags = 0usize;
+        loop {
+            match self.head()? {
+                (Header::Tag(_), _) => {
+                    tags = tags.saturating_add(1);
+                    self.check_depth(depth.saturating_add(tags))?;
+                }
+                (Header::Break, _) if tags > 0 => return self.fail(Rule::CborBreak),
+                // Two-byte forms below 32 are ill-formed, those above are unassigned.
+                (Header::Simple(_), 2) => return self.fail(Rule::CborSimple),
+                (Header::Simple(simple), _) if !(20..=23).contains(&simple) => {
+                    return self.fail(Rule::CborSimple);
+                }
+                (header, _) => return Ok((header, tags)),
+            }
+        }
+    }
+
+    fn check_depth(&self, depth: usize) -> Result<()> {
+        let (value, max) = (depth as u64, self.max_depth.into());
+        if value > max {
+            let (limit, at) = ("max_depth", self.at());
+            return Err(Error::Limit(LimitExceeded {
+                limit,
+                value,
+                max,
+                at,
+            }));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn take(&mut self, len: usize) -> Result<&'a [u8]> {
+        let end = self.position.checked_add(len);
+        match end.and_then(|end| Some((end, self.bytes.get(self.position..end)?))) {
+            Some((end, bytes)) => {
+                self.position = end;
+                Ok(bytes)
+            }
+            None => self.fail(Rule::CborEnd),
+        }
+    }
+
+    /// The bytes of a text or byte string whose head was just read.
+    #[inline]
+    fn string(&mut self, len: Option<usize>, text: bool) -> Result<Cow<'a, [u8]>> {
+        match len {
+            Some(len) => self.take(len).map(Cow::Borrowed),
+            None => self.chunks(text).map(Cow::Owned),
+        }
+    }
+
+    fn chunks(&mut self, text: bool) -> Result<Vec<u8>> {
+        let mut joined = Vec::new();
+        loop {
+            match self.head()?.0 {
+                Header::Break => return Ok(joined),
+                Header::Text(Some(len)) if text => {
+                    let chunk = self.take(len)?;
+                    self.utf8(chunk)?;
+                    joined.extend_from_slice(chunk);
+                }
+                Header::Bytes(Some(len)) if !text => joined.extend_from_slice(self.take(len)?),
+                _ => return self.fail(Rule::CborChunk),
+            }
+        }
+    }
+
+    fn utf8(&self, bytes: &'a [u8]) -> Result<&'a str> {
+        match core::str::from_utf8(bytes) {
+            Ok(text) => Ok(text),
+            Err(_) => self.fail(Rule::CborUtf8),
+        }
+    }
+
+    /// The text whose head was just read.
+    #[inline]
+    pub(crate) fn text(&mut self, len: Option<usize>) -> Result<Cow<'a, str>> {
+        match self.string(len, true)? {
+            Cow::Borrowed(bytes) => self.utf8(bytes).map(Cow::Borrowed),
+            Cow::Owned(bytes) => match String::from_utf8(bytes) {
+                Ok(text) => Ok(Cow::Owned(text)),
+                Err(_) => self.fail(Rule::CborUtf8),
+            },
+        }
+    }
+
+    /// The same without the check that it is UTF-8, for texts that are compared with known ones.
+    #[inline]
+    pub(crate) fn text_bytes(&mut self, len: Option<usize>) -> Result<Cow<'a, [u8]>> {
+        self.string(len, true)
+    }
+
+    /// Walks the next item and everything within it; counts items down in `budget`.
+    pub(crate) fn walk(&mut self, visit: &mut impl Visit<'a>, budget: &mut Budget) -> Result<()> {
+        /// An array or map that is being read.
+        struct Open {
+            /// Items left, `None` until a break.
+            left: Option<usize>,
+            /// In a map, whether the next item is a value.
+            value_next: bool,
+            map: bool,
+            /// Tags around it.
+            tags: usize,
+        }
+        let mut stack: Vec<Open> = Vec::new();
+        let mut depth = 0usize;
+        loop {
+            let (header, tags) = self.item_at(depth)?;
+            if header == Header::Break {
+                match stack.pop() {
+                    Some(open) if open.left.is_none() && !open.value_next => {
+                        depth = depth.saturating_sub(open.tags.saturating_add(1));
+                        visit.close();
+                    }
+                    _ => return self.fail(Rule::CborBreak),
+                }
+            } else {
+                budget.take(self)?;
+                if let Some(open) = stack.last_mut() {
+                    open.left = open.left.map(|left| left.saturating_sub(1));
+                    open.value_next = open.map && !open.value_next;
+                }
+                let (map, len) = match header {
+                    Header::Array(len) => (false, Some(len)),
+                    Header::Map(len) => (true, Some(len)),
+                    _ => (false, None),
+                };
+                match len {
+                    Some(len) => {
+                        let left = match len {
+                            // Pairs that can't be counted can't be there either.
+                            Some(pairs) if map => match pairs.checked_mul(2) {
+                                Some(items) => Some(items),
+                                None => return self.fail(Rule::CborEnd),
+                            },
+                            len => len,
+                        };
+                        depth = depth.saturating_add(tags).saturating_add(1);
+                        self.check_depth(depth)?;
+                        visit.open(map);
+                        stack.push(Open {
+                            left,
+                            value_next: false,
+                            map,
+                            tags,
+                        });
+                    }
+                    None => {
+                        let scalar = self.scalar(header)?;
+                        visit.scalar(scalar);
+                    }
+                }
+            }
+            while let Some(Open { left: Some(0), .. }) = stack.last() {
+                let tags = stack.pop().map_or(0, |open| open.tags);
+                depth = depth.saturating_sub(tags.saturating_add(1));
+                visit.close();
+            }
+            if stack.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn scalar(&mut self, header: Header) -> Result<Scalar<'a>> {
+        Ok(match header {
+            Header::Positive(value) => Scalar::Int(value.into()),
+            Header::Negative(value) => Scalar::Int(!i128::from(value)),
+            Header::Float(value) => Scalar::Float(value),
+            Header::Simple(20) => Scalar::Bool(false),
+            Header::Simple(21) => Scalar::Bool(true),
+            Header::Text(len) => Scalar::Text(self.text(len)?),
+            Header::Bytes(len) => Scalar::Bytes(self.string(len, false)?),
+            // Null and undefined; `item` let no other simple value through, `walk` no container.
+            _ => Scalar::Null,
+        })
+    }
+}
+
+/// How many more items may be read.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    left: u64,
+    max: u64,
+}
+
+impl Budget {
+    pub(crate) fn new(max: u64) -> Self {
+        Self { left: max, max }
+    }
+
+    pub(crate) fn take(&mut self, reader: &Reader<'_>) -> Result<()> {
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => Err(Error::Limit(LimitExceeded {
+                limit: "max_custom_items",
+                value: self.max.saturating_add(1),
+                max: self.max,
+                at: reader.at(),
+            })),
+        }
+    }
+}
+
+/// Checks an item without keeping it.
+pub(crate) struct Skip;
+
+impl Visit<'_> for Skip {
+    fn scalar(&mut self, _: Scalar<'_>) {}
+    fn open(&mut self, _: bool) {}
+    fn close(&mut self) {}
+}
+
+/// Builds a [`Value`].
+#[derive(Default)]
+struct Build {
+    open: Vec<(bool, Vec<Value>)>,
+    done: Option<Value>,
+}
+
+impl Build {
+    fn put(&mut self, value: Value) {
+        match self.open.last_mut() {
+            Some((_, items)) => items.push(value),
+            None => self.done = Some(value),
+        }
+    }
+}
+
+impl Visit<'_> for Build {
+    fn scalar(&mut self, scalar: Scalar<'_>) {
+        self.put(match scalar {
+            Scalar::Null => Value::Null,
+            Scalar::Bool(value) => Value::Bool(value),
+            Scalar::Int(value) => Value::Int(value),
+            Scalar::Float(value) => Value::Float(value),
+            Scalar::Text(value) => Value::Text(value.into_owned()),
+            Scalar::Bytes(value) => Value::Bytes(value.into_owned()),
+        });
+    }
+
+    fn open(&mut self, map: bool) {
+        self.open.push((map, Vec::new()));
+    }
+
+    fn close(&mut self) {
+        let Some((map, items)) = self.open.pop() else {
+            return;
+        };
+        self.put(if map {
+            let mut pairs = Vec::with_capacity(items.len() / 2);
+            let mut items = items.into_iter();
+            while let (Some(key), Some(value)) = (items.next(), items.next()) {
+                pairs.push((key, value));
+            }
+            Value::Map(pairs)
+        } else {
+            Value::List(items)
+        });
+    }
+}
+
+/// The value of one item that is known to be well-formed.
+pub(crate) fn value_of(bytes: &[u8]) -> Value {
+    let mut build = Build::default();
+    let mut reader = Reader::new(bytes, 0, u8::MAX);
+    match reader.walk(&mut build, &mut Budget::new(u64::MAX)) {
+        Ok(()) => build.done.unwrap_or(Value::Null),
+        Err(_) => Value::Null,
+    }
+}
+
+/// Whether `bytes` are exactly one well-formed item that every reader takes.
+pub(crate) fn check_item(bytes: &[u8], max_depth: u8) -> Result<()> {
+    let mut reader = Reader::new(bytes, 0, max_depth);
+    reader.walk(&mut Skip, &mut Budget::new(u64::MAX))?;
+    match reader.remaining() {
+        0 => Ok(()),
+        bytes => reader.fail(Rule::IndexTrailing {
+            bytes: bytes as u64,
+        }),
+    }
+}
+
+/// Major types, RFC 8949, 3.1.
+const UNSIGNED: u8 = 0;
+const NEGATIVE: u8 = 1;
+const BYTES: u8 = 2;
+const TEXT: u8 = 3;
+const ARRAY: u8 = 4;
+const MAP: u8 = 5;
+/// An indefinite-length map, and what ends it.
+pub(crate) const MAP_START: u8 = 0xBF;
+pub(crate) const BREAK: u8 = 0xFF;
+
+/// Appends the shortest head that holds `argument`.
+fn put_head(out: &mut Vec<u8>, major: u8, argument: u64) {
+    let major = major << 5;
+    if let Ok(byte) = u8::try_from(argument) {
+        if byte < 24 {
+            out.push(major | byte);
+        } else {
+            out.extend([major | 24, byte]);
+        }
+    } else if let Ok(short) = u16::try_from(argument) {
+        out.push(major | 25);
+        out.extend(short.to_be_bytes());
+    } else if let Ok(word) = u32::try_from(argument) {
+        out.push(major | 26);
+        out.extend(word.to_be_bytes());
+    } else {
+        out.push(major | 27);
+        out.extend(argument.to_be_bytes());
+    }
+}
+
+pub(crate) fn put_uint(out: &mut Vec<u8>, value: u64) {
+    put_head(out, UNSIGNED, value);
+}
+
+pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
+    put_head(out, TEXT, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
+}
+
+pub(crate) fn put_array(out: &mut Vec<u8>, len: usize) {
+    put_head(out, ARRAY, len as u64);
+}
+
+/// Appends the shortest float that keeps the value; every NaN is the same.
+fn put_float(out: &mut Vec<u8>, value: f64) {
+    let half = f16::from_f64(value);
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "the result is compared with the value"
+    )]
+    let single = value as f32;
+    if value.is_nan() {
+        out.extend([0xF9, 0x7E, 0x00]);
+    } else if half.to_f64().to_bits() == value.to_bits() {
+        out.push(0xF9);
+        out.extend(half.to_be_bytes());
+    } else if f64::from(single).to_bits() == value.to_bits() {
+        out.push(0xFA);
+        out.extend(single.to_be_bytes());
+    } else {
+        out.push(0xFB);
+        out.extend(value.to_be_bytes());
+    }
+}
+
+/// Appends `value`, or says why CBOR can't hold it. What was appended by then stays.
+pub(crate) fn put_value(out: &mut Vec<u8>, value: &Value) -> Result<(), &'static str> {
+    // The values that are still to come, the next one last.
+    let mut rest = alloc::vec![value];
+    while let Some(value) = rest.pop() {
+        match value {
+            Value::Null => out.push(0xF6),
+            Value::Bool(false) => out.push(0xF4),
+            Value::Bool(true) => out.push(0xF5),
+            Value::Int(value) => {
+                if let Ok(value) = u64::try_from(*value) {
+                    put_head(out, UNSIGNED, value);
+                } else if let Ok(value) = u64::try_from(!*value) {
+                    put_head(out, NEGATIVE, value);
+                } else {
+                    return Err("CBOR integers lie between -2^64 and 2^64-1");
+                }
+            }
+            Value::Float(value) => put_float(out, *value),
+            Value::Text(text) => put_text(out, text),
+            Value::Bytes(bytes) => {
+                put_head(out, BYTES, bytes.len() as u64);
+                out.extend_from_slice(bytes);
+            }
+            Value::List(items) => {
+                put_array(out, items.len());
+                rest.extend(items.iter().rev());
+            }
+            Value::Map(pairs) => {
+                put_head(out, MAP, pairs.len() as u64);
+                for (key, value) in pairs.iter().rev() {
+                    rest.extend([value, key]);
+                }
+            }
+            _ => return Err("a value that CBOR does not have"),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(value: &Value) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_value(&mut out, value).unwrap();
+        out
+    }
+
+    #[test]
+    fn values_of_the_standard_are_written_as_there() {
+        // RFC 8949, appendix A.
+        for (value, hex) in [
+            (Value::Int(23), "17"),
+            (Value::Int(24), "1818"),
+            (Value::Int(1_000_000), "1a000f4240"),
+            (Value::Int(u64::MAX.into()), "1bffffffffffffffff"),
+            (
+                Value::Int(-18_446_744_073_709_551_616),
+                "3bffffffffffffffff",
+            ),
+            (Value::Int(-1000), "3903e7"),
+            (Value::Float(-0.0), "f98000"),
+            (Value::Float(1.1), "fb3ff199999999999a"),
+            (Value::Float(100_000.0), "fa47c35000"),
+            (Value::Float(f64::INFINITY), "f97c00"),
+            (Value::Float(-f64::NAN), "f97e00"),
+            (Value::Text("\u{6c34}".into()), "63e6b0b4"),
+            (Value::Bytes([1, 2].into()), "420102"),
+        ] {
+            let bytes = encoded(&value);
+            let got: String = bytes.iter().map(|b| alloc::format!("{b:02x}")).collect();
+            assert_eq!(got, hex);
+            if !hex.starts_with("f97e") {
+                assert_eq!(value_of(&bytes), value);
+            }
+        }
+        assert!(put_value(&mut Vec::new(), &Value::Int(i128::MAX)).is_err());
+    }
+
+    #[test]
+    fn nested_values_come_back() {
+        let list = Value::List([Value::Null, Value::Bool(true)].into());
+        let map = Value::Map([(Value::Int(-1), list), ("k".into(), Value::List([].into()))].into());
+        assert_eq!(
+            encoded(&map),
+            [0xA2, 0x20, 0x82, 0xF6, 0xF5, 0x61, b'k', 0x80]
+        );
+        assert_eq!(value_of(&encoded(&map)), map);
+        // Indefinite lengths, chunks and tags say the same.
+        let chunked = [
+            0xBF, 0x20, 0xC1, 0x9F, 0xF7, 0xF5, 0xFF, 0x7F, 0x61, b'k', 0xFF, 0x80, 0xFF,
+        ];
+        assert_eq!(value_of(&chunked), map);
+        assert!(check_item(&chunked, 128).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_item_is_told() {
+        let rule = |bytes: &[u8]| match check_item(bytes, 4).unwrap_err() {
+            Error::Invalid { rule, .. } => rule.id(),
+            Error::Limit(limit) => limit.limit,
+            error => panic!("{error}"),
+        };
+        assert_eq!(rule(&[]), "ztensor.cbor.end");
+        assert_eq!(rule(&[0x82, 0]), "ztensor.cbor.end");
+        assert_eq!(rule(&[0x62, b'a']), "ztensor.cbor.end");
+        assert_eq!(rule(&[0xBB, 0x80, 0, 0, 0, 0, 0, 0, 0]), "ztensor.cbor.end");
+        assert_eq!(rule(&[0x1C]), "ztensor.cbor.head");
+        assert_eq!(rule(&[0x1F]), "ztensor.cbor.head");
+        assert_eq!(rule(&[0xDF, 0]), "ztensor.cbor.head");
+        assert_eq!(rule(&[0xFF]), "ztensor.cbor.break");
+        assert_eq!(rule(&[0x81, 0xFF]), "ztensor.cbor.break");
+        assert_eq!(rule(&[0x9F, 0xC1, 0xFF]), "ztensor.cbor.break");
+        assert_eq!(rule(&[0xBF, 0, 0xFF]), "ztensor.cbor.break");
+        assert_eq!(rule(&[0x7F, 0x41, 0, 0xFF]), "ztensor.cbor.chunk");
+        assert_eq!(rule(&[0x7F, 0x7F, 0xFF, 0xFF]), "ztensor.cbor.chunk");
+        assert_eq!(rule(&[0xF8, 20]), "ztensor.cbor.simple");
+        assert_eq!(rule(&[0xF8, 255]), "ztensor.cbor.simple");
+        assert_eq!(rule(&[0xE0]), "ztensor.cbor.simple");
+        assert_eq!(rule(&[0x61, 0xFF]), "ztensor.cbor.utf8");
+        assert_eq!(
+            rule(&[0x7F, 0x61, 0xC3, 0x61, 0xA9, 0xFF]),
+            "ztensor.cbor.utf8"
+        );
+        assert_eq!(rule(&[0, 0]), "ztensor.index.trailing");
+        assert_eq!(rule(&[0x81, 0x81, 0x81, 0x81, 0x81, 0]), "max_depth");
+        assert_eq!(rule(&[0xC1, 0x81, 0xC1, 0xC1, 0xC1, 0]), "max_depth");
+        assert!(check_item(&[0x81, 0x81, 0x81, 0x81, 0], 4).is_ok());
+    }
+}

@@ -1,0 +1,40 @@
+/// How much of a file the reader is willing to take on.
+///
+/// ```
+/// let mut limits = ztensor_format::Limits::default();
+/// limits.max_decoded_bytes = 1 << 30;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Tensors in the index. The default of 50 million takes some 8 GiB of memory to list; an
+    /// entry has at least 46 bytes in the file.
+    pub max_tensors: u64,
+    /// Dims of all tensors of rank above 4, together, since each takes one byte of the file but
+    /// eight of memory. 4 million unless set.
+    pub max_dims: u64,
+    /// CBOR items in the custom fields of one tensor, keys included: an item may take a single
+    /// byte of the file, but some 40 as a [`Value`](crate::Value). 262,144 unless set.
+    pub max_custom_items: u64,
+    /// How deep arrays, maps and tags may nest; 128 unless set, as in other readers.
+    pub max_depth: u8,
+    /// Bytes that a compressed tensor may decode to; unlimited unless set, since memory is taken
+    /// only as decoding goes on, and never more than the shape asks for.
+    pub max_decoded_bytes: u64,
+    /// Bytes of the window of a zstd frame where it is decoded as a stream; 128 MiB unless set,
+    /// as in other readers. Rounded down to a power of two.
+    pub max_window_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_tensors: 50_000_000,
+            max_dims: 4_000_000,
+            max_custom_items: 1 << 18,
+            max_depth: 128,
+            max_decoded_bytes: u64::MAX,
+            max_window_bytes: 128 << 20,
+        }
+    }
+}

@@ -1,0 +1,600 @@
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use tensor_core::{
+    ArchiveId, At, Bytes, DType, Item, Order, Outcome, Report, Shape, Source, Swapped, Tensor,
+    Ticker, Value, VerifyOptions, Window, checksum::crc32c_source, parallel, walk,
+};
+
+use crate::cbor;
+use crate::checksum::{Checksum, Hasher};
+use crate::encoding::{Encoding, Endianness, Layout};
+use crate::index::Index;
+use crate::layout::{self, Unknown};
+use crate::{BuildError, Error, Limits, Result, Rule, Unsupported, dtype};
+
+/// How to open a file.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct ReadOptions {
+    /// What the reader takes on.
+    pub limits: Limits,
+}
+
+/// An open `.zt` file: a list of its tensors, whose data is read on demand. Cheap to clone, and
+/// shared between threads freely.
+#[derive(Clone)]
+pub struct Archive {
+    source: Arc<dyn Source>,
+    index: Arc<Index>,
+}
+
+/// One tensor of an [`Archive`], as the index describes it.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub(crate) archive: ArchiveId,
+    pub(crate) ordinal: usize,
+    pub(crate) name: Box<str>,
+    pub(crate) shape: Shape,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+    pub(crate) dtype: Option<DType>,
+    pub(crate) layout: Layout,
+    pub(crate) encoding: Encoding,
+    pub(crate) endianness: Option<Endianness>,
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// What few entries have.
+#[derive(Clone, Debug)]
+pub(crate) struct Extra {
+    /// The entry itself, as CBOR, where it has custom fields.
+    pub(crate) map: Bytes,
+    pub(crate) unknown: Option<Box<Unknown>>,
+    pub(crate) checksum: Option<Checksum>,
+}
+
+/// A field of an entry that the format gives no meaning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CustomField {
+    key: String,
+    cbor: Bytes,
+}
+
+impl CustomField {
+    /// The key.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The value. Tags are left out, undefined is null, and a float is widened; what is exactly
+    /// in the file is [`cbor`](Self::cbor).
+    pub fn value(&self) -> Value {
+        cbor::value_of(&self.cbor)
+    }
+
+    /// The value as it is in the file, one CBOR item: what
+    /// [`TensorOptions::custom_cbor`](crate::TensorOptions::custom_cbor) takes.
+    pub fn cbor(&self) -> &Bytes {
+        &self.cbor
+    }
+}
+
+impl Entry {
+    /// The tensor's name: any text, also an empty one. Never use it as a path.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The dtype, `None` where version 0.1 has none of that name.
+    pub fn dtype(&self) -> Option<DType> {
+        self.dtype
+    }
+
+    /// The dtype's name as stored, such as `float32`.
+    pub fn dtype_name(&self) -> &str {
+        match self.dtype.and_then(dtype::name_of) {
+            Some(name) => name,
+            None => self.unknown().map_or("", |unknown| &unknown.dtype),
+        }
+    }
+
+    /// The dims, outermost first.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Always row-major.
+    pub fn order(&self) -> Order {
+        Order::RowMajor
+    }
+
+    /// How the elements are laid out; only dense tensors can be read.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The layout as stored; `dense` where the field is absent.
+    pub fn layout_name(&self) -> &str {
+        match self.layout {
+            Layout::Other => self.unknown().map_or("", |unknown| &unknown.layout),
+            layout => layout.name(),
+        }
+    }
+
+    /// How the data is stored.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// The encoding as stored.
+    pub fn encoding_name(&self) -> &str {
+        match self.encoding {
+            Encoding::Other => self.unknown().map_or("", |unknown| &unknown.encoding),
+            encoding => encoding.name(),
+        }
+    }
+
+    /// The byte order as stored, `None` where the field is absent. What is read is always
+    /// little-endian.
+    pub fn endianness(&self) -> Option<Endianness> {
+        self.endianness
+    }
+
+    /// The checksum of the data as stored, which [`Archive::verify`] compares.
+    pub fn checksum(&self) -> Option<&Checksum> {
+        self.extra.as_ref()?.checksum.as_ref()
+    }
+
+    /// Absolute offset of the data.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Bytes that the data takes in the file.
+    pub fn stored_len(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes of the decoded data, `None` where the tensor can't be read.
+    pub fn nbytes(&self) -> Option<u64> {
+        self.dense_len().map(|(_, len)| len)
+    }
+
+    /// Whether there are custom fields.
+    pub fn has_custom(&self) -> bool {
+        self.extra
+            .as_ref()
+            .is_some_and(|extra| !extra.map.is_empty())
+    }
+
+    /// The custom fields, in file order. They are decoded with every call.
+    pub fn custom(&self) -> Vec<CustomField> {
+        match &self.extra {
+            Some(extra) if !extra.map.is_empty() => layout::custom_fields(&extra.map)
+                .into_iter()
+                .map(|(key, cbor)| CustomField { key, cbor })
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn unknown(&self) -> Option<&Unknown> {
+        self.extra.as_ref()?.unknown.as_deref()
+    }
+
+    /// Dtype and decoded length of a tensor that is all there.
+    fn dense_len(&self) -> Option<(DType, u64)> {
+        let dtype = self.dtype?;
+        let known = self.layout.is_dense() && self.encoding != Encoding::Other;
+        let len = self.shape.byte_len(dtype).ok()??;
+        known.then_some((dtype, len))
+    }
+
+    /// Whether elements are stored in the other byte order.
+    fn is_swapped(&self) -> bool {
+        self.endianness == Some(Endianness::Big)
+            && self.dtype.is_some_and(|dtype| dtype.swap_size() > 1)
+    }
+
+    fn at(&self, field: &'static str) -> At {
+        At::new(self.offset, field).entry(self.ordinal as u64)
+    }
+
+    /// Why the tensor can't be read, if so.
+    fn unsupported(&self) -> Option<Error> {
+        let (what, field) = if self.dtype.is_none() {
+            let name = self.dtype_name().into();
+            (Unsupported::DType { name }, "dtype")
+        } else if !self.layout.is_dense() {
+            let name = self.layout_name().into();
+            (Unsupported::Layout { name }, "layout")
+        } else {
+            match self.encoding {
+                Encoding::Raw => return None,
+                Encoding::Other => {
+                    let name = self.encoding_name().into();
+                    (Unsupported::Encoding { name }, "encoding")
+                }
+                Encoding::Zstd if self.is_swapped() => {
+                    (Unsupported::ZstdEndianness, "data_endianness")
+                }
+                Encoding::Zstd if cfg!(feature = "zstd") => return None,
+                Encoding::Zstd => (Unsupported::ZstdDisabled, "encoding"),
+            }
+        };
+        let at = self.at(field);
+        Some(Error::Unsupported { what, at })
+    }
+}
+
+/// A tensor that can be read: where its bytes are, and how they become elements.
+enum Stored {
+    Raw(Window<Arc<dyn Source>>),
+    Swapped(Swapped<Window<Arc<dyn Source>>>),
+    #[cfg(feature = "zstd")]
+    Zstd(crate::encoding::Blob),
+}
+
+impl Archive {
+    /// Opens the file at `path`: reads the index, none of the data.
+    ///
+    /// # Errors
+    /// What the file breaks, with the path, or what the operating system says.
+    #[cfg(feature = "std")]
+    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let source = tensor_core::FileSource::open(path)?;
+        Self::from_source(source, &ReadOptions::default()).map_err(|error| error.in_file(path))
+    }
+
+    /// Opens a file that is in memory; raw little-endian tensors will be slices of it.
+    ///
+    /// # Errors
+    /// What the file breaks.
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<Self> {
+        Self::from_source(bytes.into(), &ReadOptions::default())
+    }
+
+    /// Opens any source: a map, a window of another file, something of the caller's own.
+    ///
+    /// # Errors
+    /// What the file breaks, or what the source fails with.
+    pub fn from_source(source: impl Source + 'static, options: &ReadOptions) -> Result<Self> {
+        let index = Index::parse(&source, options)?;
+        Ok(Self {
+            source: Arc::new(source),
+            index: Arc::new(index),
+        })
+    }
+
+    /// The tensors, in the order of the index.
+    pub fn entries(&self) -> &[Entry] {
+        &self.index.entries
+    }
+
+    /// The tensor called `name`, found through a hash table.
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        self.index.find(name)
+    }
+
+    /// The format version: always 0.1.
+    pub fn version(&self) -> &'static str {
+        "0.1"
+    }
+
+    /// Size of the file in bytes.
+    pub fn file_len(&self) -> u64 {
+        self.source.size()
+    }
+
+    /// Reads a tensor: a slice where the source is memory and the data raw and little-endian,
+    /// else one new, aligned buffer. The checksum is not compared; see [`verify`](Self::verify).
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the dtype, encoding or layout is unknown, [`Error::Invalid`]
+    /// where compressed data is damaged, [`BuildError::ForeignEntry`] where the entry is another
+    /// archive's, or what the source fails with.
+    pub fn read(&self, entry: &Entry) -> Result<Tensor> {
+        let (dtype, stored) = self.locate(entry)?;
+        let data = match stored {
+            Stored::Raw(window) => window.read(0..window.size())?,
+            Stored::Swapped(swapped) => swapped.read(0..swapped.size())?,
+            #[cfg(feature = "zstd")]
+            Stored::Zstd(blob) => blob.decode()?,
+        };
+        Tensor::new(dtype, entry.shape.clone(), data).map_err(|error| {
+            Error::Build(BuildError::Shape {
+                name: entry.name().to_owned(),
+                error,
+            })
+        })
+    }
+
+    /// Reads a tensor's little-endian bytes into `out`, which has its exact length.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and [`BuildError::BufferLength`].
+    pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
+        let (_, stored) = self.locate(entry)?;
+        let (expected, got) = (entry.nbytes().unwrap_or(0), out.len() as u64);
+        if expected != got {
+            return Err(BuildError::BufferLength { expected, got }.into());
+        }
+        match stored {
+            Stored::Raw(window) => Ok(window.read_into(0, out)?),
+            Stored::Swapped(swapped) => Ok(swapped.read_into(0, out)?),
+            #[cfg(feature = "zstd")]
+            Stored::Zstd(blob) => blob.decode_into(out),
+        }
+    }
+
+    /// A tensor's little-endian bytes as a source of their own.
+    ///
+    /// Compressed data is decoded as it is asked for: reads that move forward cost what they
+    /// skip, a step back starts over. An error about the data itself comes out of the source as
+    /// this crate's [`Error`] within `SourceError::Other`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), as far as the index tells.
+    pub fn data(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+        Ok(match self.locate(entry)?.1 {
+            Stored::Raw(window) => Arc::new(window),
+            Stored::Swapped(swapped) => Arc::new(swapped),
+            #[cfg(feature = "zstd")]
+            Stored::Zstd(blob) => Arc::new(crate::encoding::Decoded::new(blob)),
+        })
+    }
+
+    /// Compares every checksum and decodes all compressed data, window by window. There is one
+    /// item per tensor, in the order of the index; its note tells the algorithm, that
+    /// compressed data decodes to the right length, and what is wrong, with the rule's id.
+    ///
+    /// `strict` adds warnings about data that overlaps, entries without `layout`, and byte
+    /// orders given where they have no meaning.
+    ///
+    /// # Errors
+    /// What the source fails with, or a stop on request; damage is in the report.
+    pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
+        /// Data from this size on is checked by all threads together, what is smaller by one.
+        const LARGE: u64 = 32 << 20;
+        let ticker = Ticker::new(options.progress);
+        let entries = self.entries();
+        let is_large = |entry: &Entry| {
+            entry.encoding == Encoding::Raw
+                && entry.size >= LARGE
+                && matches!(entry.checksum(), Some(Checksum::Crc32c(_)))
+                && parallel::threads(options.threads) > 1
+        };
+        let items = parallel::map(options.threads, entries.len(), |index| {
+            match entries.get(index) {
+                Some(entry) if !is_large(entry) => self.verify_entry(entry, 1, &ticker).map(Some),
+                _ => Ok(None),
+            }
+        })?;
+        let mut report = Report::default();
+        for (entry, item) in entries.iter().zip(items) {
+            report.push(match item {
+                Some(item) => item,
+                None => self.verify_entry(entry, options.threads, &ticker)?,
+            });
+        }
+        if options.strict {
+            self.warn(&mut report);
+        }
+        Ok(report)
+    }
+
+    fn verify_entry(&self, entry: &Entry, threads: usize, ticker: &Ticker<'_>) -> Result<Item> {
+        match self.locate(entry) {
+            Err(error) => {
+                let (outcome, note) = outcome_of(error)?;
+                // What can't be interpreted can still be intact, or not.
+                let hashed = self.hash_stored(entry, threads, ticker)?;
+                let mut item = compared(entry, hashed.as_ref());
+                if item.outcome != Outcome::Failed {
+                    item.outcome = outcome;
+                    return Ok(item.with_note(note));
+                }
+                Ok(also(item, &note))
+            }
+            #[cfg(feature = "zstd")]
+            Ok((_, Stored::Zstd(blob))) => {
+                let hasher = Hasher::like(entry.checksum());
+                match blob.verify(hasher.clone(), ticker) {
+                    Ok(hasher) => {
+                        let item = compared(entry, hasher.finish().as_ref());
+                        let note = format!("zstd decodes to {} bytes", blob.decoded);
+                        Ok(also(item, &note))
+                    }
+                    Err(error) => {
+                        let (_, note) = outcome_of(error)?;
+                        let hasher = blob.hash(hasher, ticker)?;
+                        let mut item = compared(entry, hasher.finish().as_ref());
+                        item.outcome = Outcome::Failed;
+                        Ok(also(item, &note))
+                    }
+                }
+            }
+            Ok(_) => {
+                let hashed = self.hash_stored(entry, threads, ticker)?;
+                Ok(compared(entry, hashed.as_ref()))
+            }
+        }
+    }
+
+    /// The checksum of an entry's stored bytes, of the kind that it has.
+    fn hash_stored(
+        &self,
+        entry: &Entry,
+        threads: usize,
+        ticker: &Ticker<'_>,
+    ) -> Result<Option<Checksum>> {
+        let range = entry.offset..entry.offset.saturating_add(entry.size);
+        let mut hasher = match entry.checksum() {
+            None | Some(Checksum::Other(_)) => return Ok(None),
+            Some(Checksum::Crc32c(_)) => {
+                let crc = crc32c_source(&self.source, range, threads, ticker)?;
+                return Ok(Some(Checksum::Crc32c(crc)));
+            }
+            checksum => Hasher::like(checksum),
+        };
+        walk::<Error>(&self.source, range, ticker, |piece| {
+            hasher.update(piece);
+            Ok(())
+        })?;
+        Ok(hasher.finish())
+    }
+
+    /// What readers tolerate but no careful writer leaves behind.
+    fn warn(&self, report: &mut Report) {
+        for entry in self.entries() {
+            if entry.layout == Layout::Absent {
+                report.warnings.push(format!(
+                    "tensor {:?} has no layout, which readers of zTensor 0.1.0 to 0.1.4 demand",
+                    entry.name()
+                ));
+            }
+            let meaningless = entry.encoding != Encoding::Raw
+                || entry.dtype.is_some_and(|dtype| dtype.swap_size() == 1);
+            if entry.endianness.is_some() && meaningless {
+                report.warnings.push(format!(
+                    "tensor {:?} has a data_endianness, which means nothing for its data",
+                    entry.name()
+                ));
+            }
+        }
+        let mut sorted: Vec<&Entry> = self.entries().iter().filter(|e| e.size > 0).collect();
+        sorted.sort_by_key(|entry| (entry.offset, entry.size));
+        for (left, right) in sorted.iter().zip(sorted.iter().skip(1)) {
+            // Tensors that share all their data are tied, which is meant.
+            let tied = (left.offset, left.size) == (right.offset, right.size);
+            if left.offset.saturating_add(left.size) > right.offset && !tied {
+                report.warnings.push(format!(
+                    "tensors {:?} and {:?} share some of their data",
+                    left.name(),
+                    right.name()
+                ));
+            }
+        }
+        let data_end = self.entries().iter().map(|entry| entry.offset + entry.size);
+        let data_end = data_end.max().unwrap_or(self.index.start);
+        if data_end + layout::ALIGN <= self.index.start {
+            report.warnings.push(format!(
+                "{} unused bytes before the index",
+                self.index.start - data_end
+            ));
+        }
+    }
+
+    /// Where the entry's bytes are, after checking that it is ours and can be read.
+    fn locate(&self, entry: &Entry) -> Result<(DType, Stored)> {
+        if entry.archive != self.index.id {
+            return Err(BuildError::ForeignEntry.into());
+        }
+        if let Some(error) = entry.unsupported() {
+            return Err(error);
+        }
+        let Some((dtype, decoded)) = entry.dense_len() else {
+            let rule = Rule::ShapeOverflow;
+            let at = entry.at("shape");
+            return Err(Error::Invalid { rule, at });
+        };
+        let range = entry.offset..entry.offset.saturating_add(entry.size);
+        let window = Window::new(self.source.clone(), range)?;
+        let stored = match entry.encoding {
+            Encoding::Raw if entry.is_swapped() => match Swapped::new(window, dtype) {
+                Ok(swapped) => Stored::Swapped(swapped),
+                Err(error) => {
+                    let name = entry.name().to_owned();
+                    return Err(BuildError::Shape { name, error }.into());
+                }
+            },
+            #[cfg(feature = "zstd")]
+            Encoding::Zstd => {
+                let (limits, at) = (&self.index.limits, entry.at("data"));
+                let (value, max) = (decoded, limits.max_decoded_bytes);
+                if value > max {
+                    let limit = "max_decoded_bytes";
+                    return Err(Error::Limit(tensor_core::LimitExceeded {
+                        limit,
+                        value,
+                        max,
+                        at,
+                    }));
+                }
+                Stored::Zstd(crate::encoding::Blob {
+                    stored: window,
+                    decoded,
+                    max_window: limits.max_window_bytes,
+                    at,
+                })
+            }
+            _ => Stored::Raw(window),
+        };
+        #[cfg(not(feature = "zstd"))]
+        let _ = decoded;
+        Ok((dtype, stored))
+    }
+}
+
+/// What a file's fault in one tensor is in a report; errors that stop the walk stay errors.
+fn outcome_of(error: Error) -> Result<(Outcome, String)> {
+    use tensor_core::Kind;
+    let outcome = match error.kind() {
+        Kind::Unsupported => Outcome::Unsupported,
+        Kind::Invalid | Kind::Limit => Outcome::Failed,
+        _ => return Err(error),
+    };
+    let note = match error.rule_id() {
+        Some(id) => format!("{error} [{id}]"),
+        None => error.to_string(),
+    };
+    Ok((outcome, note))
+}
+
+/// The item that says what became of an entry's checksum.
+fn compared(entry: &Entry, found: Option<&Checksum>) -> Item {
+    match (entry.checksum(), found) {
+        (Some(stored), Some(found)) => {
+            let item = Item::compared(entry.name(), stored.to_string(), found.to_string());
+            match item.outcome {
+                Outcome::Ok => item.with_note(stored.algorithm()),
+                _ => {
+                    let rule = Rule::ChecksumMismatch;
+                    item.with_note(format!("{rule} [{}]", rule.id()))
+                }
+            }
+        }
+        (Some(stored), None) => {
+            let mut item = Item::new(entry.name(), Outcome::NotCovered);
+            item.expected = Some(stored.to_string());
+            let algorithm = stored.algorithm();
+            item.with_note(format!("checksum algorithm {algorithm:?} is unknown"))
+        }
+        (None, _) => Item::new(entry.name(), Outcome::NotCovered).with_note("no checksum"),
+    }
+}
+
+/// The same item with one more thing to say.
+fn also(mut item: Item, note: &str) -> Item {
+    let all = match item.note.take() {
+        Some(first) => format!("{first}; {note}"),
+        None => note.to_owned(),
+    };
+    item.with_note(all)
+}
+
+impl fmt::Debug for Archive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Archive")
+            .field("file_len", &self.file_len())
+            .field("entries", &self.entries().len())
+            .finish_non_exhaustive()
+    }
+}

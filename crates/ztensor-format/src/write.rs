@@ -1,0 +1,548 @@
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use tensor_core::{
+    Bytes, DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Swapped, Tensor,
+    Ticker, Value, WriteOptions, hinted_vec, walk,
+};
+
+use crate::cbor;
+use crate::checksum::{Algorithm, Hasher};
+use crate::encoding::{Encoding, Endianness};
+use crate::layout::{ALIGN, FOOTER, Field, MAGIC, WrittenEntry};
+use crate::{BuildError, Error, Result, dtype};
+
+/// The largest file: offsets stay within what a signed seek reaches.
+const MAX_FILE: u64 = i64::MAX as u64;
+
+/// How a [`Builder`] stores a tensor: raw, little-endian and with a CRC-32C unless set.
+///
+/// ```
+/// use ztensor_format::{Algorithm, Builder, Endianness, Tensor, TensorOptions};
+///
+/// let options = TensorOptions::new()
+///     .endianness(Endianness::Big)
+///     .checksum(Algorithm::Sha256)
+///     .custom("note", "as the device sends it")?;
+/// let mut builder = Builder::new();
+/// builder.tensor_with("samples", Tensor::from_slice(&[1i16, 2], &[2])?, options)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct TensorOptions {
+    /// The level of zstd, `None` for raw.
+    level: Option<i32>,
+    checksum: Algorithm,
+    endianness: Endianness,
+    custom: Vec<(String, Bytes)>,
+}
+
+impl TensorOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stores the elements as they are.
+    #[must_use]
+    pub fn raw(mut self) -> Self {
+        self.level = None;
+        self
+    }
+
+    /// Stores the elements compressed with zstd at `level`: 0 for its default, 3; up to 22; the
+    /// negative ones are faster still.
+    #[must_use]
+    pub fn zstd(mut self, level: i32) -> Self {
+        self.level = Some(level);
+        self
+    }
+
+    /// Which checksum the entry gets.
+    #[must_use]
+    pub fn checksum(mut self, algorithm: Algorithm) -> Self {
+        self.checksum = algorithm;
+        self
+    }
+
+    /// The byte order of raw elements of more than one byte.
+    #[must_use]
+    pub fn endianness(mut self, endianness: Endianness) -> Self {
+        self.endianness = endianness;
+        self
+    }
+
+    /// Adds a field of your own to the entry.
+    ///
+    /// # Errors
+    /// [`BuildError::CustomKey`] where the format has a field of that name,
+    /// [`BuildError::CustomValue`] where CBOR can't hold the value.
+    pub fn custom(self, key: impl Into<String>, value: impl Into<Value>) -> Result<Self> {
+        let key = key.into();
+        let mut bytes = Vec::new();
+        match cbor::put_value(&mut bytes, &value.into()) {
+            Ok(()) => self.custom_cbor(key, bytes),
+            Err(reason) => Err(BuildError::CustomValue { key, reason }.into()),
+        }
+    }
+
+    /// Adds a field of your own as the CBOR item it is to be, kept byte for byte.
+    ///
+    /// # Errors
+    /// As [`custom`](Self::custom), where `cbor` is not exactly one well-formed item that nests
+    /// at most 128 deep.
+    pub fn custom_cbor(mut self, key: impl Into<String>, cbor: impl Into<Bytes>) -> Result<Self> {
+        let (key, cbor) = (key.into(), cbor.into());
+        if Field::from_key(key.as_bytes()).is_some() {
+            return Err(BuildError::CustomKey { key }.into());
+        }
+        if cbor::check_item(&cbor, crate::Limits::default().max_depth).is_err() {
+            let reason = "not exactly one well-formed CBOR item of at most 128 levels";
+            return Err(BuildError::CustomValue { key, reason }.into());
+        }
+        self.custom.push((key, cbor));
+        Ok(self)
+    }
+}
+
+/// Collects tensors, then writes a file at once.
+///
+/// Entries and data keep the order of the calls, and the same calls give the same bytes: those
+/// of the reference writer, `ztensor` 0.1.0. A tensor shares its bytes with the builder; a
+/// deferred one is pulled in windows while it is written. Compressed tensors are compressed on
+/// all threads, with some 16 MiB of them in memory per thread.
+///
+/// ```
+/// use ztensor_format::{Builder, Bytes, DType, Order, Shape};
+///
+/// let mut builder = Builder::new();
+/// let source = Bytes::from_static(&[1, 0, 0, 0, 2, 0, 0, 0]);
+/// builder.deferred("steps", DType::I32, Shape::new(&[2])?, Order::RowMajor, source)?;
+/// assert_eq!(builder.encoded_len()?, builder.to_vec()?.len() as u64);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Default)]
+pub struct Builder {
+    defaults: TensorOptions,
+    tensors: Vec<Planned>,
+    names: NameTable,
+}
+
+struct Planned {
+    name: String,
+    dtype: &'static str,
+    shape: Shape,
+    /// Decoded bytes.
+    len: u64,
+    level: Option<i32>,
+    checksum: Algorithm,
+    endianness: Option<Endianness>,
+    custom: Vec<(String, Bytes)>,
+    /// Elements in the byte order that they are stored in.
+    data: Arc<dyn Source>,
+}
+
+impl Builder {
+    /// A builder of a file with no tensor.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How tensors are stored that are added from here on without options of their own.
+    pub fn defaults(&mut self, options: TensorOptions) -> &mut Self {
+        self.defaults = options;
+        self
+    }
+
+    /// Adds a tensor; its bytes are shared, not copied.
+    ///
+    /// # Errors
+    /// [`BuildError`] where the format can't hold the dtype or order, or the name is taken.
+    pub fn tensor(&mut self, name: impl Into<String>, tensor: Tensor) -> Result<&mut Self> {
+        self.tensor_with(name, tensor, self.defaults.clone())
+    }
+
+    /// The same with options of its own.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor), and where the options don't fit the tensor or each other.
+    pub fn tensor_with(
+        &mut self,
+        name: impl Into<String>,
+        tensor: Tensor,
+        options: TensorOptions,
+    ) -> Result<&mut Self> {
+        let (dtype, shape, order) = (tensor.dtype(), tensor.shape().clone(), tensor.order());
+        self.deferred_with(name, dtype, shape, order, tensor.data().clone(), options)
+    }
+
+    /// Adds a tensor whose little-endian bytes are pulled from `data` when the file is written.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor), and where `data` has another length than dtype and shape ask
+    /// for.
+    pub fn deferred(
+        &mut self,
+        name: impl Into<String>,
+        dtype: DType,
+        shape: Shape,
+        order: Order,
+        data: impl Source + 'static,
+    ) -> Result<&mut Self> {
+        self.deferred_with(name, dtype, shape, order, data, self.defaults.clone())
+    }
+
+    /// The same with options of its own.
+    ///
+    /// # Errors
+    /// As [`deferred`](Self::deferred), and where the options don't fit the tensor or each other.
+    pub fn deferred_with(
+        &mut self,
+        name: impl Into<String>,
+        dtype: DType,
+        shape: Shape,
+        order: Order,
+        data: impl Source + 'static,
+        options: TensorOptions,
+    ) -> Result<&mut Self> {
+        let name = name.into();
+        let Some(dtype_name) = dtype::name_of(dtype) else {
+            return Err(BuildError::DType { name, dtype }.into());
+        };
+        if order != Order::RowMajor && !shape.is_order_free() {
+            return Err(BuildError::Order { name }.into());
+        }
+        let wide = dtype.swap_size() > 1;
+        let endianness = (wide && options.level.is_none()).then_some(options.endianness);
+        if let Some(level) = options.level {
+            check_level(&name, level)?;
+            if wide && options.endianness == Endianness::Big {
+                return Err(BuildError::ZstdEndianness { name }.into());
+            }
+        }
+        let got = data.size();
+        let shape_error = |name, error| Err(BuildError::Shape { name, error }.into());
+        let len = match shape.byte_len(dtype) {
+            Ok(Some(len)) if len == got => len,
+            Ok(expected) => {
+                let expected = expected.unwrap_or(0);
+                return shape_error(name, ShapeError::DataLength { expected, got });
+            }
+            Err(error) => return shape_error(name, error),
+        };
+        let data: Arc<dyn Source> = if endianness == Some(Endianness::Big) {
+            match Swapped::new(data, dtype) {
+                Ok(swapped) => Arc::new(swapped),
+                Err(error) => return shape_error(name, error),
+            }
+        } else {
+            Arc::new(data)
+        };
+        let mut custom = options.custom;
+        custom.sort_by(|(left, _), (right, _)| left.cmp(right));
+        let twice = custom.windows(2).find_map(|pair| match pair {
+            [(left, _), (right, _)] if left == right => Some(left.clone()),
+            _ => None,
+        });
+        if let Some(key) = twice {
+            return Err(BuildError::CustomKey { key }.into());
+        }
+        let tensor = Planned {
+            name,
+            dtype: dtype_name,
+            shape,
+            len,
+            level: options.level,
+            checksum: options.checksum,
+            endianness,
+            custom,
+            data,
+        };
+        self.names
+            .push(&mut self.tensors, |tensor| &tensor.name, tensor)
+            .map_err(|tensor| BuildError::Duplicate { name: tensor.name })?;
+        Ok(self)
+    }
+
+    /// Size of the file in bytes.
+    ///
+    /// # Errors
+    /// [`BuildError::EncodedLen`] where a tensor is compressed, [`BuildError::TooLarge`] where
+    /// the format can't hold the file.
+    pub fn encoded_len(&self) -> Result<u64> {
+        if self.tensors.iter().any(|tensor| tensor.level.is_some()) {
+            return Err(BuildError::EncodedLen.into());
+        }
+        let mut index = IndexWriter::new(self.tensors.len());
+        let mut position = MAGIC.len() as u64;
+        for tensor in &self.tensors {
+            let offset = align(position)?;
+            position = offset
+                .checked_add(tensor.len)
+                .filter(|&end| end <= MAX_FILE)
+                .ok_or(BuildError::TooLarge)?;
+            // Its text has the same length whatever the data.
+            index.add(tensor, offset, tensor.len, Hasher::new(tensor.checksum));
+        }
+        let rest = index.bytes.len() as u64 + FOOTER;
+        let end = position.checked_add(rest).filter(|&end| end <= MAX_FILE);
+        Ok(end.ok_or(BuildError::TooLarge)?)
+    }
+
+    /// The file in memory.
+    ///
+    /// # Errors
+    /// [`BuildError::TooLarge`] where the format can't hold the file, and what a deferred
+    /// tensor's source fails with.
+    pub fn to_vec(&self) -> Result<Vec<u8>> {
+        let len = match self.encoded_len() {
+            Err(Error::Build(BuildError::EncodedLen)) => 0,
+            len => len?,
+        };
+        let mut sink = Sink::new(hinted_vec(len));
+        self.write(&mut sink, &WriteOptions::default())?;
+        Ok(sink.into_inner())
+    }
+
+    /// Writes the file to `out`, front to back.
+    ///
+    /// # Errors
+    /// As [`to_vec`](Self::to_vec), and what `out` fails with.
+    #[cfg(feature = "std")]
+    pub fn write_to(&self, out: impl std::io::Write) -> Result<()> {
+        self.write_to_with(out, &WriteOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`write_to`](Self::write_to), or a stop on request.
+    #[cfg(feature = "std")]
+    pub fn write_to_with(
+        &self,
+        out: impl std::io::Write,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        self.write(&mut Sink::new(out), options)
+    }
+
+    /// Writes the file at `path`, which appears only when it is complete and is never written
+    /// to while it exists (`tensor_core::AtomicFile`).
+    ///
+    /// # Errors
+    /// As [`write_to`](Self::write_to); the target is then as it was.
+    #[cfg(feature = "std")]
+    pub fn write_file(&self, path: impl AsRef<std::path::Path>) -> Result<()> {
+        self.write_file_with(path, &WriteOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`write_file`](Self::write_file), or a stop on request.
+    #[cfg(feature = "std")]
+    pub fn write_file_with(
+        &self,
+        path: impl AsRef<std::path::Path>,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        let mut sink = Sink::new(tensor_core::AtomicFile::create(path, options)?);
+        self.write(&mut sink, options)?;
+        Ok(sink.into_inner().commit()?)
+    }
+
+    fn write<O: Output>(&self, sink: &mut Sink<O>, options: &WriteOptions<'_>) -> Result<()> {
+        // What the format can't hold fails before the first byte.
+        self.tensors
+            .iter()
+            .try_fold(MAGIC.len() as u64, |position, tensor| {
+                let end = align(position)?.checked_add(tensor.len);
+                end.filter(|&end| end <= MAX_FILE)
+                    .ok_or(BuildError::TooLarge)
+            })?;
+        let ticker = Ticker::new(options.progress);
+        let mut index = IndexWriter::new(self.tensors.len());
+        sink.put(&MAGIC)?;
+        let mut rest = self.tensors.as_slice();
+        while !rest.is_empty() {
+            let (group, after) = rest.split_at(group_len(rest, options.threads));
+            let compressed = compress_group(group, options.threads, &ticker)?;
+            for (tensor, compressed) in group.iter().zip(compressed) {
+                sink.pad_to(ALIGN, 0)?;
+                let offset = sink.position();
+                let mut hasher = Hasher::new(tensor.checksum);
+                match (compressed, tensor.level) {
+                    (Some(bytes), _) => {
+                        hasher.update(&bytes);
+                        sink.put(&bytes)?;
+                    }
+                    (None, Some(level)) => {
+                        compress(tensor, level, &ticker, |piece| {
+                            hasher.update(piece);
+                            Ok(sink.put(piece)?)
+                        })?;
+                    }
+                    (None, None) => {
+                        walk::<Error>(&tensor.data, 0..tensor.len, &ticker, |piece| {
+                            hasher.update(piece);
+                            Ok(sink.put(piece)?)
+                        })?;
+                    }
+                }
+                index.add(tensor, offset, sink.position() - offset, hasher);
+            }
+            rest = after;
+        }
+        sink.put(&index.bytes)?;
+        Ok(sink.put_u64_le(index.bytes.len() as u64)?)
+    }
+}
+
+/// The index as it grows, one entry after another.
+struct IndexWriter {
+    bytes: Vec<u8>,
+}
+
+impl IndexWriter {
+    fn new(tensors: usize) -> Self {
+        let mut bytes = Vec::new();
+        cbor::put_array(&mut bytes, tensors);
+        Self { bytes }
+    }
+
+    fn add(&mut self, tensor: &Planned, offset: u64, size: u64, hasher: Hasher) {
+        let encoding = match tensor.level {
+            Some(_) => Encoding::Zstd,
+            None => Encoding::Raw,
+        };
+        let entry = WrittenEntry {
+            name: &tensor.name,
+            offset,
+            size,
+            dtype: tensor.dtype,
+            dims: tensor.shape.dims(),
+            encoding,
+            endianness: tensor.endianness,
+            checksum: hasher.finish().map(|checksum| checksum.to_string()),
+            custom: &tensor.custom,
+        };
+        entry.write(&mut self.bytes);
+    }
+}
+
+fn align(position: u64) -> Result<u64, BuildError> {
+    position
+        .checked_next_multiple_of(ALIGN)
+        .ok_or(BuildError::TooLarge)
+}
+
+/// Bytes per thread that are compressed at a time.
+const GROUP_BYTES: u64 = 16 << 20;
+/// Tensors that are compressed at a time.
+const GROUP_LEN: usize = 4096;
+
+/// How many of the next tensors to take together, at least one: so many that every thread has
+/// some to compress, and few enough to hold the results.
+fn group_len(tensors: &[Planned], threads: usize) -> usize {
+    let budget = budget(threads);
+    let mut bytes = 0u64;
+    let fits = |tensor: &&Planned| {
+        if is_grouped(tensor, budget) {
+            bytes = bytes.saturating_add(tensor.len);
+        }
+        bytes <= budget
+    };
+    let len = tensors.iter().take(GROUP_LEN).take_while(fits).count();
+    len.max(1)
+}
+
+/// Whether a tensor is compressed together with others: not one that would fill more than half of
+/// what all threads hold; it is compressed as it is written.
+fn is_grouped(tensor: &Planned, budget: u64) -> bool {
+    tensor.level.is_some() && tensor.len <= budget / 2
+}
+
+fn budget(threads: usize) -> u64 {
+    match tensor_core::parallel::threads(threads) {
+        // One thread gains nothing from holding results.
+        0 | 1 => 0,
+        threads => GROUP_BYTES.saturating_mul(threads as u64),
+    }
+}
+
+/// Compresses those of the tensors that are to be, on all threads; `None` for the others.
+fn compress_group(
+    group: &[Planned],
+    threads: usize,
+    ticker: &Ticker<'_>,
+) -> Result<Vec<Option<Vec<u8>>>> {
+    let budget = budget(threads);
+    if budget == 0 || !group.iter().any(|tensor| is_grouped(tensor, budget)) {
+        return Ok(group.iter().map(|_| None).collect());
+    }
+    tensor_core::parallel::map(threads, group.len(), |index| match group.get(index) {
+        Some(tensor) if is_grouped(tensor, budget) => {
+            let mut bytes = Vec::new();
+            compress(tensor, tensor.level.unwrap_or(0), ticker, |piece| {
+                bytes
+                    .try_reserve(piece.len())
+                    .map_err(|_| tensor_core::SinkError::OutOfMemory(piece.len() as u64))?;
+                bytes.extend_from_slice(piece);
+                Ok(())
+            })?;
+            Ok(Some(bytes))
+        }
+        _ => Ok(None),
+    })
+}
+
+#[cfg(feature = "zstd")]
+fn check_level(name: &str, level: i32) -> Result<(), BuildError> {
+    let _ = name;
+    let levels = zstd::zstd_safe::min_c_level()..=zstd::zstd_safe::max_c_level();
+    if levels.contains(&level) {
+        Ok(())
+    } else {
+        Err(BuildError::ZstdLevel { level })
+    }
+}
+
+#[cfg(not(feature = "zstd"))]
+fn check_level(name: &str, _: i32) -> Result<(), BuildError> {
+    Err(BuildError::ZstdDisabled { name: name.into() })
+}
+
+#[cfg(feature = "zstd")]
+fn compress(
+    tensor: &Planned,
+    level: i32,
+    ticker: &Ticker<'_>,
+    put: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    crate::encoding::compress(&tensor.name, &tensor.data, level, ticker, put)
+}
+
+/// `check_level` lets no tensor in that this would have to compress.
+#[cfg(not(feature = "zstd"))]
+fn compress(
+    tensor: &Planned,
+    _: i32,
+    _: &Ticker<'_>,
+    _: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let name = tensor.name.clone();
+    Err(BuildError::ZstdDisabled { name }.into())
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("defaults", &self.defaults)
+            .field("tensors", &self.tensors.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,116 @@
+//! Integration tests of the codec, over its public API only.
+
+#![cfg(feature = "zstd")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::print_stdout,
+    reason = "a test may stop at the first surprise"
+)]
+
+mod corpus;
+
+use tensor_core::SourceError;
+use ztensor_format::{
+    Archive, Bytes, Error, Item, Kind, Outcome, ReadOptions, Report, Source, VerifyOptions,
+};
+
+/// What a reader made of a file: the same three verdicts as the command line's exit codes.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Accept,
+    Reject(Option<String>),
+    Unsupported(Option<String>),
+}
+
+/// The same bytes, but not as memory: what a file is to a reader.
+struct Remote(Bytes);
+
+impl Source for Remote {
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
+        self.0.read_into(offset, out)
+    }
+}
+
+/// Opens, verifies and reads everything, from memory and from elsewhere, by every way there is;
+/// they must agree.
+fn judge(bytes: impl Into<Bytes>) -> (Verdict, Option<Archive>) {
+    let bytes = bytes.into();
+    let remote = Archive::from_source(Remote(bytes.clone()), &ReadOptions::default());
+    let (archive, remote) = match (Archive::from_bytes(bytes), remote) {
+        (Ok(archive), Ok(remote)) => (archive, remote),
+        (Err(error), Err(remote)) => {
+            assert_eq!(error.to_string(), remote.to_string());
+            return (verdict_of_error(&error), None);
+        }
+        (archive, remote) => panic!("{archive:?} from memory, {remote:?} from elsewhere"),
+    };
+    let report = archive.verify(&VerifyOptions::default()).unwrap();
+    assert_eq!(report, remote.verify(&VerifyOptions::default()).unwrap());
+    assert_eq!(report.items.len(), archive.entries().len());
+    for ((entry, far), item) in archive
+        .entries()
+        .iter()
+        .zip(remote.entries())
+        .zip(&report.items)
+    {
+        assert_eq!(item.item, entry.name());
+        let read = archive.read(entry);
+        match (&read, remote.read(far)) {
+            (Ok(tensor), Ok(far)) => assert_eq!(*tensor, far),
+            (Err(error), Err(far)) => assert_eq!(error.to_string(), far.to_string()),
+            (read, far) => panic!("{read:?} from memory, {far:?} from elsewhere"),
+        }
+        match read {
+            Ok(tensor) => {
+                let mut out = vec![1; tensor.data().len()];
+                remote.read_into(far, &mut out).unwrap();
+                assert!(tensor.data() == &out);
+                let source = remote.data(far).unwrap();
+                out.fill(1);
+                source.read_into(0, &mut out).unwrap();
+                assert!(tensor.data() == &out);
+            }
+            Err(error) => match error.kind() {
+                Kind::Unsupported => assert_eq!(item.outcome, Outcome::Unsupported),
+                _ => assert_eq!(item.outcome, Outcome::Failed, "{error}"),
+            },
+        }
+        let _ = archive.data(entry).map(|data| data.read(0..data.size()));
+        let _ = entry.custom();
+    }
+    (verdict_of(&report), Some(archive))
+}
+
+/// The rule or the like that an item's note ends with.
+fn id_of(item: &Item) -> Option<String> {
+    let note = item.note.as_ref()?;
+    let (_, id) = note.rsplit_once('[')?;
+    Some(id.strip_suffix(']')?.to_owned())
+}
+
+fn verdict_of(report: &Report) -> Verdict {
+    let first = |outcome| report.items.iter().find(|item| item.outcome == outcome);
+    if let Some(item) = first(Outcome::Failed) {
+        return Verdict::Reject(id_of(item));
+    }
+    match first(Outcome::Unsupported) {
+        Some(item) => Verdict::Unsupported(id_of(item)),
+        None => Verdict::Accept,
+    }
+}
+
+fn verdict_of_error(error: &Error) -> Verdict {
+    let id = error.rule_id().map(str::to_owned);
+    match error.kind() {
+        Kind::Invalid | Kind::Limit => Verdict::Reject(id),
+        Kind::Unsupported => Verdict::Unsupported(id),
+        kind => panic!("{kind:?} from bytes in memory: {error}"),
+    }
+}
