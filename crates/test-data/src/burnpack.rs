@@ -797,8 +797,7 @@ fn bad_cbor() -> Vec<Case> {
         |name: &str, about: &str, bytes| Case::reject(name, "burnpack.cbor.utf8", about, bytes);
     let depth =
         |name: &str, about: &str, bytes| Case::reject(name, "burnpack.cbor.depth", about, bytes);
-    let mut trailing = base_metadata();
-    trailing.push(0);
+    let trailing = [tensors(&[]), vec![0]].concat();
     vec![
         end("metadata_empty", "a metadata size of 0", raw(&[])),
         end(
