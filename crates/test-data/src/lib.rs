@@ -28,6 +28,7 @@ use std::env;
 use std::path::PathBuf;
 
 pub mod alloc;
+pub mod burnpack;
 mod checksum;
 pub mod corpus;
 mod le_buffer;
@@ -114,11 +115,18 @@ pub struct Format {
 }
 
 /// Every format that has hand-assembled files.
-pub const FORMATS: &[Format] = &[Format {
-    name: "mag",
-    extension: "mag",
-    cases: mag::cases,
-}];
+pub const FORMATS: &[Format] = &[
+    Format {
+        name: "burnpack",
+        extension: "bpk",
+        cases: burnpack::cases,
+    },
+    Format {
+        name: "mag",
+        extension: "mag",
+        cases: mag::cases,
+    },
+];
 
 /// The hand-assembled files of a format, or `None` where there are none.
 pub fn cases(format: &str) -> Option<Vec<Case>> {
