@@ -60,7 +60,7 @@ impl<'a> Parameter<'a> {
     /// # builder.stat("Adam.m1", Tensor::from_slice(&[0.5f32], &[1])?)?;
     /// # builder.stat("Adam.m2", Tensor::from_slice(&[0.25f32], &[1])?)?;
     /// # let archive = Archive::from_bytes(builder.to_vec()?)?;
-    /// # let Object::Model(model) = archive.object() else { return Ok(()) };
+    /// # let Object::Model(model) = archive.object() else { return Err("no model".into()) };
     /// let state = model.get(&["b"]).ok_or("no b")?.learning_state(&archive)?;
     /// assert_eq!(state.value.as_slice::<f32>()?, &[1.0]);
     /// assert_eq!(state.stat("Adam.m2").ok_or("no m2")?.as_slice::<f32>()?, &[0.25]);

@@ -30,7 +30,7 @@ use crate::{BuildError, Result};
 /// let zeros = Bytes::from_static(&[0; 24]);
 /// let shape = Shape::new(&[2, 3])?;
 /// builder.deferred("encoder.W", DType::F32, shape, Order::ColumnMajor, zeros)?;
-/// assert_eq!(builder.encoded_len()?, 79);
+/// assert_eq!(builder.encoded_len()?, 78);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Builder {

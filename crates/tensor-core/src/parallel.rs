@@ -75,3 +75,219 @@ fn threaded<T: Send, E: Send>(
     done.sort_unstable_by_key(|&(index, _)| index);
     done.into_iter().map(|(_, result)| result).collect()
 }
+
+/// Calls `work` with every index below `count`, on up to `threads` threads (0 for all), and hands
+/// the results to `take` on this thread, in index order: what a writer needs that compresses on
+/// many threads and writes on one.
+///
+/// A result is held from when its work starts until it was taken. All that are held together cost
+/// at most `budget`, as `cost` tells it by index; one that costs more is held alone.
+///
+/// ```
+/// let mut all = Vec::new();
+/// let square = |index: usize| Ok::<_, ()>(index * index);
+/// tensor_core::parallel::ordered(0, 5, 2, |_| 1, square, |_, square| Ok(all.push(square)))?;
+/// assert_eq!(all, [0, 1, 4, 9, 16]);
+/// # Ok::<(), ()>(())
+/// ```
+///
+/// # Errors
+/// The first error in index order, of `work` or `take`. No work is started after it.
+pub fn ordered<T: Send, E: Send>(
+    threads: usize,
+    count: usize,
+    budget: u64,
+    cost: impl Fn(usize) -> u64,
+    work: impl Fn(usize) -> Result<T, E> + Sync,
+    mut take: impl FnMut(usize, T) -> Result<(), E>,
+) -> Result<(), E> {
+    #[cfg(feature = "rayon")]
+    {
+        let workers = self::threads(threads).min(count);
+        if workers > 1 {
+            return pipelined(workers, count, budget, cost, work, take);
+        }
+    }
+    let _ = (threads, budget, cost);
+    (0..count).try_for_each(|index| take(index, work(index)?))
+}
+
+#[cfg(feature = "rayon")]
+fn pipelined<T: Send, E: Send>(
+    workers: usize,
+    count: usize,
+    budget: u64,
+    cost: impl Fn(usize) -> u64,
+    work: impl Fn(usize) -> Result<T, E> + Sync,
+    mut take: impl FnMut(usize, T) -> Result<(), E>,
+) -> Result<(), E> {
+    use std::collections::BTreeMap;
+    use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+    /// How many results are held at most, however little they cost.
+    const MOST: usize = 1024;
+
+    struct State<R> {
+        done: BTreeMap<usize, R>,
+        running: usize,
+        panicked: bool,
+    }
+    /// Tells that work ended, with a result or without one.
+    struct Ending<'a, R> {
+        state: &'a Mutex<State<R>>,
+        changed: &'a Condvar,
+        result: Option<(usize, R)>,
+    }
+    fn lock<R>(state: &Mutex<State<R>>) -> MutexGuard<'_, State<R>> {
+        state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    impl<R> Drop for Ending<'_, R> {
+        fn drop(&mut self) {
+            let mut state = lock(self.state);
+            state.running -= 1;
+            match self.result.take() {
+                Some((index, result)) => drop(state.done.insert(index, result)),
+                None => state.panicked = true,
+            }
+            self.changed.notify_one();
+        }
+    }
+
+    let (state, changed, work) = (
+        Mutex::new(State {
+            done: BTreeMap::new(),
+            running: 0,
+            panicked: false,
+        }),
+        Condvar::new(),
+        work,
+    );
+    let in_pool = rayon::current_thread_index().is_some();
+    rayon::in_place_scope(|scope| {
+        let (mut next, mut held) = (0, 0u64);
+        for index in 0..count {
+            let mut now = lock(&state);
+            let result = loop {
+                while next < count.min(index + MOST)
+                    && now.running < workers
+                    && (next == index || held.saturating_add(cost(next)) <= budget)
+                {
+                    let (state, changed, work, at) = (&state, &changed, &work, next);
+                    held = held.saturating_add(cost(next));
+                    next += 1;
+                    now.running += 1;
+                    scope.spawn(move |_| {
+                        let mut ending = Ending {
+                            state,
+                            changed,
+                            result: None,
+                        };
+                        ending.result = Some((at, work(at)));
+                    });
+                }
+                if let Some(result) = now.done.remove(&index) {
+                    break result;
+                }
+                if now.panicked {
+                    // The scope passes the panic on.
+                    return Ok(());
+                }
+                if in_pool {
+                    // All of the pool's threads may be waiting like this one.
+                    drop(now);
+                    if rayon::yield_now() != Some(rayon::Yield::Executed) {
+                        std::thread::yield_now();
+                    }
+                    now = lock(&state);
+                } else {
+                    now = changed.wait(now).unwrap_or_else(PoisonError::into_inner);
+                }
+            };
+            drop(now);
+            take(index, result?)?;
+            held = held.saturating_sub(cost(index));
+        }
+        Ok(())
+    })
+}
+
+#[cfg(all(test, feature = "rayon"))]
+mod tests {
+    use core::sync::atomic::{AtomicU64, Ordering};
+    use core::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn results_come_in_order_and_within_the_budget() {
+        let held = AtomicU64::new(0);
+        let most = AtomicU64::new(0);
+        let cost = |index: usize| [3, 1, 20, 0, 2][index % 5];
+        for threads in [2, 5] {
+            let mut taken = Vec::new();
+            let work = |index: usize| {
+                let now = held.fetch_add(cost(index), Ordering::SeqCst) + cost(index);
+                most.fetch_max(now, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_micros(index as u64 * 37 % 200));
+                Ok::<_, ()>(index)
+            };
+            let take = |index: usize, result| {
+                assert_eq!(index, result);
+                held.fetch_sub(cost(index), Ordering::SeqCst);
+                taken.push(index);
+                Ok(())
+            };
+            ordered(threads, 100, 8, cost, work, take).unwrap();
+            assert!(taken.into_iter().eq(0..100));
+            assert!(most.load(Ordering::SeqCst) <= 20);
+        }
+    }
+
+    #[test]
+    fn the_first_error_stops() {
+        let work = |index: usize| if index == 7 { Err(index) } else { Ok(index) };
+        let mut taken = 0;
+        let take = |_, _| {
+            taken += 1;
+            Ok(())
+        };
+        assert_eq!(ordered(3, 1_000_000, 10, |_| 1, work, take), Err(7));
+        assert_eq!(taken, 7);
+        let take = |index, _| if index == 3 { Err(index) } else { Ok(()) };
+        assert_eq!(ordered(3, 100, 10, |_| 1, Ok, take), Err(3));
+    }
+
+    #[test]
+    fn a_pool_that_is_busy_with_it_still_finishes() {
+        for threads in [1, 2] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            let sum = pool.unwrap().install(|| {
+                let mut sum = 0;
+                ordered(
+                    4,
+                    100,
+                    3,
+                    |_| 1,
+                    Ok::<_, ()>,
+                    |_, index| {
+                        sum += index;
+                        Ok(())
+                    },
+                )
+                .unwrap();
+                sum
+            });
+            assert_eq!(sum, 4950);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "in work")]
+    fn a_panic_is_passed_on() {
+        let work = |index: usize| match index {
+            5 => panic!("in work"),
+            index => Ok::<_, ()>(index),
+        };
+        let _ = ordered(2, 100, 10, |_| 1, work, |_, _| Ok(()));
+    }
+}

@@ -34,6 +34,8 @@ pub mod corpus;
 mod le_buffer;
 pub mod mag;
 pub mod mutate;
+pub mod primitiv;
+pub mod ztensor;
 
 pub use checksum::{crc32_ieee, crc32c};
 pub use le_buffer::LeBuffer;
@@ -125,6 +127,16 @@ pub const FORMATS: &[Format] = &[
         name: "mag",
         extension: "mag",
         cases: mag::cases,
+    },
+    Format {
+        name: "primitiv",
+        extension: "model",
+        cases: primitiv::cases,
+    },
+    Format {
+        name: "ztensor",
+        extension: "zt",
+        cases: ztensor::cases,
     },
 ];
 

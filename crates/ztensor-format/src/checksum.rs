@@ -26,12 +26,13 @@ impl Checksum {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Some(value) = text.strip_prefix("crc32c:") {
             let digits = value.strip_prefix("0x").unwrap_or(value);
-            // `from_str_radix` takes a sign.
-            let hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-            return u32::from_str_radix(digits, 16)
-                .ok()
-                .filter(|_| hex)
-                .map(Self::Crc32c);
+            let mut crc = None;
+            for digit in digits.chars() {
+                // What the next digit pushes out must be zero.
+                let high = crc.unwrap_or(0u32);
+                crc = Some(high.checked_mul(16)? | digit.to_digit(16)?);
+            }
+            return crc.map(Self::Crc32c);
         }
         let Some(digits) = text.strip_prefix("sha256:") else {
             return Some(Self::Other(text.into()));

@@ -96,12 +96,13 @@ impl Layout {
 }
 
 #[cfg(feature = "zstd")]
-pub(crate) use frames::{Blob, Decoded, compress};
+pub(crate) use frames::{Blob, Compressor, Decoded};
 
 #[cfg(feature = "zstd")]
 mod frames {
     use alloc::boxed::Box;
     use alloc::sync::Arc;
+    use alloc::vec::Vec;
     use core::cell::RefCell;
     use core::fmt;
     use core::ops::Range;
@@ -112,7 +113,7 @@ mod frames {
     };
     use zstd::zstd_safe::{
         CCtx, CParameter, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer, ResetDirective,
-        get_error_name, is_error_kind, zstd_sys::ZSTD_ErrorCode,
+        find_frame_compressed_size, get_error_name, is_error_kind, zstd_sys::ZSTD_ErrorCode,
     };
 
     use crate::checksum::Hasher;
@@ -120,8 +121,9 @@ mod frames {
 
     /// The most that one byte of a frame decodes to: a block of four bytes fills 128 KiB.
     const MAX_RATIO: u64 = (128 << 10) / 4;
-    /// Compressed data up to this size is read at once, so that it decodes straight into place.
-    const AT_ONCE: u64 = 32 << 20;
+    /// Compressed data up to this size is read at once, to be decoded straight into place; for
+    /// more of it, new memory costs more than what the decoder of streams copies.
+    const AT_ONCE: u64 = 1 << 20;
     /// A claim up to this size is believed, or up to `BELIEVED_RATIO` times the data.
     const BELIEVED: u64 = 64 << 20;
     const BELIEVED_RATIO: u64 = 64;
@@ -141,21 +143,18 @@ mod frames {
     impl Blob {
         /// Decodes all of it into `out`, which has the decoded length.
         pub(crate) fn decode_into(&self, out: &mut [u8]) -> Result<()> {
-            let at_once = self.stored.contiguous().is_some() || self.stored.size() <= AT_ONCE;
-            if !at_once {
-                let mut reader = Reader::new(self, self.max_window, Hasher::None)?;
-                reader.fill(out)?;
-                return reader.finish();
-            }
-            let stored = self.stored.read(0..self.stored.size())?;
-            match decode_at_once(&stored, out) {
-                Ok(()) => Ok(()),
-                Err(message) => {
-                    // The one-shot decoder does not say which of the rules is broken.
-                    self.check(self.max_window, Hasher::None, &Ticker::default())?;
-                    self.fail(Rule::ZstdFrame { message })
+            if self.stored.contiguous().is_some() || self.stored.size() <= AT_ONCE {
+                let stored = self.stored.read(0..self.stored.size())?;
+                self.check_windows(&stored)?;
+                if decode_at_once(&stored, out).is_ok() {
+                    return Ok(());
                 }
+                // The decoder of streams tells what is wrong, and has the last word: it lets a
+                // frame pass that promises bytes but ends in an empty block.
             }
+            let mut reader = Reader::new(self, self.max_window, Hasher::None)?;
+            reader.fill(out)?;
+            reader.finish()
         }
 
         /// Decodes all of it into new memory, which grows as decoding goes on: fresh pages cost
@@ -200,6 +199,7 @@ mod frames {
             if self.decoded <= WINDOW as u64 && self.stored.size() <= WINDOW as u64 {
                 self.check_claim()?;
                 let stored = self.stored.read(0..self.stored.size())?;
+                self.check_windows(&stored)?;
                 let mut scratch =
                     AlignedBytes::zeroed(usize::try_from(self.decoded).unwrap_or_default())?;
                 if decode_at_once(&stored, scratch.as_mut_slice()).is_ok() {
@@ -242,10 +242,58 @@ mod frames {
             Ok(())
         }
 
+        /// Refuses what a decoder of streams would, though at once there is no need for windows:
+        /// whether a tensor can be read must not depend on how.
+        fn check_windows(&self, mut stored: &[u8]) -> Result<()> {
+            while !stored.is_empty() {
+                let window = window_of(stored).unwrap_or(0);
+                // The decoder of streams takes powers of two.
+                let max = self.max_window.checked_ilog2().map_or(0, |log| 1u64 << log);
+                if window > max.max(1 << 10) {
+                    return Err(window_limit(window, self.max_window, self.at));
+                }
+                match find_frame_compressed_size(stored) {
+                    Ok(len) if len > 0 => stored = stored.get(len..).unwrap_or_default(),
+                    // The decoder will say what is wrong.
+                    _ => break,
+                }
+            }
+            Ok(())
+        }
+
         fn fail<T>(&self, rule: Rule) -> Result<T> {
             let at = self.at;
             Err(Error::Invalid { rule, at })
         }
+    }
+
+    /// The window that a frame declares, RFC 8878, 3.1.1.1: its own field, or the content size
+    /// of a single segment. `None` for anything else than the start of a frame.
+    fn window_of(frame: &[u8]) -> Option<u64> {
+        let [0x28, 0xB5, 0x2F, 0xFD, descriptor, rest @ ..] = frame else {
+            return None;
+        };
+        if descriptor & 0x20 == 0 {
+            let window = rest.first()?;
+            let base = 1u64 << (10 + u32::from(window >> 3));
+            return Some(base + base / 8 * u64::from(window & 7));
+        }
+        let dictionary = [0, 1, 2, 4].get(usize::from(descriptor & 3))?;
+        let len = 1usize << (descriptor >> 6);
+        let field = rest.get(*dictionary..)?.get(..len)?;
+        let mut size = [0; 8];
+        size.get_mut(..len)?.copy_from_slice(field);
+        let size = u64::from_le_bytes(size);
+        Some(if len == 2 { size + 256 } else { size })
+    }
+
+    fn window_limit(value: u64, max: u64, at: At) -> Error {
+        Error::Limit(LimitExceeded {
+            limit: WINDOW_LIMIT,
+            value,
+            max,
+            at,
+        })
     }
 
     const WINDOW_LIMIT: &str = "max_window_bytes";
@@ -373,13 +421,8 @@ mod frames {
             code,
             ZSTD_ErrorCode::ZSTD_error_frameParameter_windowTooLarge,
         ) {
-            return Error::Limit(LimitExceeded {
-                limit: WINDOW_LIMIT,
-                // The library does not say how large it is.
-                value: max_window.saturating_add(1),
-                max: max_window,
-                at,
-            });
+            // The library does not say how large it is.
+            return window_limit(max_window.saturating_add(1), max_window, at);
         }
         let message = get_error_name(code);
         let rule = Rule::ZstdFrame { message };
@@ -563,41 +606,59 @@ mod frames {
         }
     }
 
-    /// Compresses `source` as the reference does, one frame without content size, and hands it
-    /// to `put` piece by piece.
-    pub(crate) fn compress(
-        name: &str,
-        source: &dyn Source,
-        level: i32,
-        ticker: &Ticker<'_>,
-        mut put: impl FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
-        let fail = |message| BuildError::Zstd {
-            name: name.into(),
-            message,
-        };
-        let check = |result: Result<usize, ErrorCode>| {
-            result.map_err(|code| Error::from(fail(get_error_name(code))))
-        };
-        let mut context = CCtx::try_create().ok_or_else(|| fail(NO_CONTEXT))?;
-        check(context.set_parameter(CParameter::CompressionLevel(level)))?;
-        let mut piece = AlignedBytes::zeroed(CCtx::out_size())?;
-        walk::<Error>(source, 0..source.size(), ticker, |bytes| {
-            let mut input = InBuffer::around(bytes);
-            while input.pos() < bytes.len() {
+    /// Compresses tensors, and keeps what that takes from one to the next.
+    #[derive(Default)]
+    pub(crate) struct Compressor(Mutex<Vec<CCtx<'static>>>);
+
+    impl Compressor {
+        fn contexts(&self) -> MutexGuard<'_, Vec<CCtx<'static>>> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// Compresses `source` as the reference does, one frame without content size, and hands
+        /// it to `put` piece by piece.
+        pub(crate) fn compress(
+            &self,
+            name: &str,
+            source: &dyn Source,
+            level: i32,
+            ticker: &Ticker<'_>,
+            mut put: impl FnMut(&[u8]) -> Result<()>,
+        ) -> Result<()> {
+            let fail = |message| BuildError::Zstd {
+                name: name.into(),
+                message,
+            };
+            let check = |result: Result<usize, ErrorCode>| {
+                result.map_err(|code| Error::from(fail(get_error_name(code))))
+            };
+            let kept = self.contexts().pop();
+            let mut context = match kept {
+                Some(context) => context,
+                None => CCtx::try_create().ok_or_else(|| fail(NO_CONTEXT))?,
+            };
+            check(context.set_parameter(CParameter::CompressionLevel(level)))?;
+            let mut piece = AlignedBytes::zeroed(CCtx::out_size())?;
+            walk::<Error>(source, 0..source.size(), ticker, |bytes| {
+                let mut input = InBuffer::around(bytes);
+                while input.pos() < bytes.len() {
+                    let mut output = OutBuffer::around(piece.as_mut_slice());
+                    check(context.compress_stream(&mut output, &mut input))?;
+                    put(output.as_slice())?;
+                }
+                Ok(())
+            })?;
+            loop {
                 let mut output = OutBuffer::around(piece.as_mut_slice());
-                check(context.compress_stream(&mut output, &mut input))?;
+                let left = check(context.end_stream(&mut output))?;
                 put(output.as_slice())?;
+                if left == 0 {
+                    break;
+                }
             }
+            // The frame has ended, so the next tensor finds the context as a new one is.
+            self.contexts().push(context);
             Ok(())
-        })?;
-        loop {
-            let mut output = OutBuffer::around(piece.as_mut_slice());
-            let left = check(context.end_stream(&mut output))?;
-            put(output.as_slice())?;
-            if left == 0 {
-                return Ok(());
-            }
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 
-use ciborium_ll::Header;
-use tensor_core::{ArchiveId, At, Bytes, LimitExceeded, NameTable, Source};
+use tensor_core::{ArchiveId, At, Bytes, LimitExceeded, NameTable, Source, SourceError};
 
-use crate::cbor::Reader;
+use crate::cbor::{Header, Reader};
+use crate::checksum::Checksum;
 use crate::encoding::Encoding;
 use crate::layout::{self, ALIGN, EntryMap, EntryParser, FOOTER, MAGIC, MIN_ENTRY};
 use crate::read::{Entry, Extra};
@@ -18,6 +19,7 @@ use crate::{Error, Limits, ReadOptions, Result, Rule};
 pub(crate) struct Index {
     pub(crate) id: ArchiveId,
     pub(crate) entries: Vec<Entry>,
+    #[cfg(feature = "zstd")]
     pub(crate) limits: Limits,
     /// Where it starts, which is where data must have ended.
     pub(crate) start: u64,
@@ -27,55 +29,54 @@ pub(crate) struct Index {
 impl Index {
     pub(crate) fn parse(source: &dyn Source, options: &ReadOptions) -> Result<Self> {
         layout::check_magic(source)?;
-        let (start, bytes) = read_index(source)?;
+        let range = index_range(source)?;
+        let start = range.start;
         let limits = options.limits;
-        let mut reader = Reader::new(&bytes, start, limits.max_depth);
-        let count = match reader.item()? {
-            Header::Array(count) => count,
-            Header::Break => return reader.fail(Rule::CborBreak),
-            _ => return reader.fail(Rule::IndexType),
-        };
+        let mut text = Text::new(source, range, limits.max_depth);
 
+        let count = text.parse(|reader, _| match reader.item()? {
+            Header::Array(count) => Ok(count),
+            Header::Break => reader.fail(Rule::CborBreak),
+            _ => reader.fail(Rule::IndexType),
+        })?;
         let id = ArchiveId::next();
         let mut entries = Vec::new();
         if let Some(count) = count {
-            let count = count as u64;
-            if count > reader.remaining() as u64 {
-                return reader.fail(Rule::CborEnd);
-            }
-            if count > limits.max_tensors {
-                return Err(too_many(&reader, count, &limits));
+            if count > text.remaining() {
+                return text.fail(Rule::CborEnd);
             }
             // More can't follow, so no count takes more memory than the index itself asks for.
-            let room = (reader.remaining() as u64) / MIN_ENTRY;
-            let room = usize::try_from(count.min(room)).unwrap_or(0);
-            if entries.try_reserve_exact(room).is_err() {
-                return Err(too_many(&reader, count, &limits));
+            let room = text.remaining().checked_div(MIN_ENTRY).unwrap_or(0);
+            let room = usize::try_from(count.min(room)).unwrap_or(usize::MAX);
+            if count > limits.max_tensors || entries.try_reserve_exact(room).is_err() {
+                return Err(too_many(text.at(), count, &limits));
             }
         }
         let mut parser = EntryParser::new(limits);
-        while count != Some(entries.len()) {
-            let ordinal = entries.len() as u64;
-            reader.entry = Some(ordinal);
-            reader.field = "entry";
-            if ordinal >= limits.max_tensors {
-                return Err(too_many(&reader, ordinal.saturating_add(1), &limits));
-            }
-            let start_of_entry = reader.position();
-            let header = match reader.item()? {
-                Header::Break if count.is_none() => break,
-                header => header,
+        while count != Some(entries.len() as u64) {
+            let ordinal = entries.len();
+            text.entry = Some(ordinal as u64);
+            let entry = text.parse(|reader, keep| {
+                let at = reader.at();
+                let Some(map) = parser.parse(reader, count.is_none())? else {
+                    return Ok(None);
+                };
+                check_data(&map, start, at)?;
+                Ok(Some(entry_of(map, keep, id, ordinal)))
+            })?;
+            let Some(entry) = entry else {
+                break;
             };
-            let map = parser.parse(&mut reader, header, start_of_entry)?;
-            let at = At::new(start.saturating_add(map.start as u64), "entry").entry(ordinal);
-            check_data(&map, start, at)?;
-            entries.push(entry_of(map, &bytes, id, entries.len()));
+            if entries.len() as u64 >= limits.max_tensors {
+                let value = (ordinal as u64).saturating_add(1);
+                return Err(too_many(text.at(), value, &limits));
+            }
+            entries.push(entry);
         }
-        reader.entry = None;
-        reader.field = "index";
-        match reader.remaining() {
+        text.entry = None;
+        match text.remaining() {
             0 => {}
-            left => return reader.fail(Rule::IndexTrailing { bytes: left as u64 }),
+            bytes => return text.fail(Rule::IndexTrailing { bytes }),
         }
 
         let names = NameTable::of(&entries, Entry::name).map_err(|twice| Error::Invalid {
@@ -87,6 +88,7 @@ impl Index {
         Ok(Self {
             id,
             entries,
+            #[cfg(feature = "zstd")]
             limits,
             start,
             names,
@@ -99,8 +101,8 @@ impl Index {
     }
 }
 
-/// Section 3.3: the index and where it starts.
-fn read_index(source: &dyn Source) -> Result<(u64, Bytes)> {
+/// Section 3.3: where the index is.
+fn index_range(source: &dyn Source) -> Result<Range<u64>> {
     let footer = source.size().saturating_sub(FOOTER);
     let mut field = [0; 8];
     source.read_into(footer, &mut field)?;
@@ -111,17 +113,168 @@ fn read_index(source: &dyn Source) -> Result<(u64, Bytes)> {
         let at = At::new(footer, "Total CBOR Blob Size");
         return Err(Error::Invalid { rule, at });
     }
-    let start = footer.saturating_sub(got);
-    Ok((start, source.read(start..footer)?))
+    Ok(footer.saturating_sub(got)..footer)
 }
 
-fn too_many(reader: &Reader<'_>, value: u64, limits: &Limits) -> Error {
+fn too_many(at: At, value: u64, limits: &Limits) -> Error {
     Error::Limit(LimitExceeded {
         limit: "max_tensors",
         value,
         max: limits.max_tensors,
-        at: reader.at(),
+        at,
     })
+}
+
+/// The text of the index: all of it where it is memory, else a window of it that moves on, so
+/// that its pages are touched while they are in the cache, and soon used again.
+struct Text<'a> {
+    source: &'a dyn Source,
+    /// What is not in the window yet.
+    rest: Range<u64>,
+    window: Window,
+    /// How much of the window was parsed, and where in the file the window starts.
+    parsed: usize,
+    base: u64,
+    max_depth: u8,
+    entry: Option<u64>,
+}
+
+enum Window {
+    Memory(Bytes),
+    Buffer(Vec<u8>),
+}
+
+impl Window {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Memory(bytes) => bytes,
+            Self::Buffer(bytes) => bytes,
+        }
+    }
+
+    /// A part of the window that outlives it.
+    fn keep(&self, range: Range<usize>) -> Bytes {
+        match self {
+            Self::Memory(bytes) if range.end <= bytes.len() => bytes.slice(range),
+            window => Bytes::copy_from_slice(window.bytes().get(range).unwrap_or_default()),
+        }
+    }
+}
+
+impl<'a> Text<'a> {
+    /// What is read of a file at a time.
+    const WINDOW: u64 = 256 << 10;
+
+    fn new(source: &'a dyn Source, range: Range<u64>, max_depth: u8) -> Self {
+        let memory = source
+            .contiguous()
+            .and_then(|bytes| bytes.read(range.clone()).ok());
+        let (window, rest) = match memory {
+            Some(bytes) => (Window::Memory(bytes), range.end..range.end),
+            None => (Window::Buffer(Vec::new()), range.clone()),
+        };
+        Self {
+            source,
+            rest,
+            window,
+            parsed: 0,
+            base: range.start,
+            max_depth,
+            entry: None,
+        }
+    }
+
+    fn in_window(&self) -> usize {
+        self.window.bytes().len().saturating_sub(self.parsed)
+    }
+
+    /// Bytes of the index that were not parsed yet.
+    fn remaining(&self) -> u64 {
+        let rest = self.rest.end.saturating_sub(self.rest.start);
+        rest.saturating_add(self.in_window() as u64)
+    }
+
+    fn at(&self) -> At {
+        At {
+            offset: self.base.saturating_add(self.parsed as u64),
+            entry: self.entry,
+            field: "index",
+        }
+    }
+
+    fn fail<T>(&self, rule: Rule) -> Result<T> {
+        let at = self.at();
+        Err(Error::Invalid { rule, at })
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        let bytes = self.window.bytes().get(self.parsed..).unwrap_or_default();
+        let base = self.base.saturating_add(self.parsed as u64);
+        let mut reader = Reader::new(bytes, base, self.max_depth);
+        reader.entry = self.entry;
+        reader
+    }
+
+    /// Whether what failed may only have run into the end of the window; if so, there is more of
+    /// the index now. What is left doubles each time, so that a long entry is soon all there.
+    fn grows(&mut self, error: &Error) -> Result<bool> {
+        let ended = matches!(
+            error,
+            Error::Invalid {
+                rule: Rule::CborEnd,
+                ..
+            }
+        );
+        let left = self.rest.end.saturating_sub(self.rest.start);
+        let Window::Buffer(buffer) = &mut self.window else {
+            return Ok(false);
+        };
+        if !ended || left == 0 {
+            return Ok(false);
+        }
+        buffer.drain(..self.parsed.min(buffer.len()));
+        self.base = self.base.saturating_add(self.parsed as u64);
+        self.parsed = 0;
+        let old = buffer.len();
+        let more = left.min(Self::WINDOW.max(old as u64));
+        let len = usize::try_from(more)
+            .ok()
+            .and_then(|more| old.checked_add(more))
+            .ok_or(SourceError::TooLarge(more))?;
+        buffer
+            .try_reserve(len.saturating_sub(old))
+            .map_err(|_| SourceError::OutOfMemory(more))?;
+        buffer.resize(len, 0);
+        let read = buffer.get_mut(old..).unwrap_or_default();
+        self.source.read_into(self.rest.start, read)?;
+        self.rest.start = self.rest.start.saturating_add(more);
+        Ok(true)
+    }
+
+    /// What `parse` makes of the next bytes. It is also given what keeps a range of them, counted
+    /// as the reader's positions are.
+    fn parse<T>(
+        &mut self,
+        mut parse: impl FnMut(&mut Reader<'_>, &dyn Fn(Range<usize>) -> Bytes) -> Result<T>,
+    ) -> Result<T> {
+        loop {
+            let keep = |range: Range<usize>| {
+                let at = |position: usize| position.saturating_add(self.parsed);
+                self.window.keep(at(range.start)..at(range.end))
+            };
+            let mut reader = self.reader();
+            let error = match parse(&mut reader, &keep) {
+                Ok(value) => {
+                    self.parsed = self.parsed.saturating_add(reader.position());
+                    return Ok(value);
+                }
+                Err(error) => error,
+            };
+            if !self.grows(&error)? {
+                return Err(error);
+            }
+        }
+    }
 }
 
 /// What the fields of one entry say about each other and the file.
@@ -163,16 +316,25 @@ fn check_data(map: &EntryMap<'_>, index_start: u64, at: At) -> Result<()> {
     }
 }
 
-fn entry_of(map: EntryMap<'_>, index: &Bytes, archive: ArchiveId, ordinal: usize) -> Entry {
-    let extra = (map.has_custom || map.unknown.is_some() || map.checksum.is_some()).then(|| {
+fn entry_of(
+    map: EntryMap<'_>,
+    keep: &dyn Fn(Range<usize>) -> Bytes,
+    archive: ArchiveId,
+    ordinal: usize,
+) -> Entry {
+    let (crc32c, checksum) = match map.checksum {
+        Some(Checksum::Crc32c(crc)) => (Some(crc), None),
+        checksum => (None, checksum),
+    };
+    let extra = (map.has_custom || map.unknown.is_some() || checksum.is_some()).then(|| {
         Box::new(Extra {
             map: if map.has_custom {
-                index.slice(map.start..map.end)
+                keep(map.start..map.end)
             } else {
                 Bytes::new()
             },
             unknown: map.unknown,
-            checksum: map.checksum,
+            checksum,
         })
     });
     Entry {
@@ -186,6 +348,7 @@ fn entry_of(map: EntryMap<'_>, index: &Bytes, archive: ArchiveId, ordinal: usize
         endianness: map.endianness,
         offset: map.offset,
         size: map.size,
+        crc32c,
         extra,
     }
 }

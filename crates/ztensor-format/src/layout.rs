@@ -7,10 +7,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use ciborium_ll::Header;
 use tensor_core::{At, Bytes, DType, LimitExceeded, NameTable, Shape, Source, Truncated};
 
-use crate::cbor::{self, Budget, Reader, Skip};
+use crate::cbor::{self, Budget, Header, Reader, Skip};
 use crate::checksum::Checksum;
 use crate::encoding::{Encoding, Endianness, Layout};
 use crate::{Error, Limits, Result, Rule, Unsupported, dtype};
@@ -75,6 +74,21 @@ impl Field {
             Self::Encoding => "encoding",
             Self::DataEndianness => "data_endianness",
             Self::Checksum => "checksum",
+        }
+    }
+
+    /// The key as nearly every writer encodes it.
+    const fn encoded_key(self) -> &'static [u8] {
+        match self {
+            Self::Name => b"\x64name",
+            Self::Offset => b"\x66offset",
+            Self::Size => b"\x64size",
+            Self::DType => b"\x65dtype",
+            Self::Layout => b"\x66layout",
+            Self::Shape => b"\x65shape",
+            Self::Encoding => b"\x68encoding",
+            Self::DataEndianness => b"\x6Fdata_endianness",
+            Self::Checksum => b"\x68checksum",
         }
     }
 
@@ -243,7 +257,7 @@ pub(crate) struct EntryMap<'a> {
     /// What is not one of the format's own names.
     pub(crate) unknown: Option<Box<Unknown>>,
     pub(crate) has_custom: bool,
-    /// Where it is within the index.
+    /// Where it is within the bytes that were parsed.
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
@@ -274,17 +288,37 @@ impl EntryParser {
         }
     }
 
-    /// The entry whose head, `header`, was just read; it starts at `start`.
+    /// The next entry; `None` for the break that ends an `indefinite` array.
     pub(crate) fn parse<'a>(
         &mut self,
         reader: &mut Reader<'a>,
-        header: Header,
-        start: usize,
-    ) -> Result<EntryMap<'a>> {
-        let mut left = match header {
-            Header::Map(len) => len,
-            Header::Break => return reader.fail(Rule::CborBreak),
-            _ => return reader.fail(Rule::EntryType),
+        indefinite: bool,
+    ) -> Result<Option<EntryMap<'a>>> {
+        let dims_before = self.dims_total;
+        let parsed = self.parse_map(reader, indefinite);
+        if parsed.is_err() {
+            // It may be parsed again, with more bytes at hand.
+            self.dims_total = dims_before;
+        }
+        parsed
+    }
+
+    fn parse_map<'a>(
+        &mut self,
+        reader: &mut Reader<'a>,
+        indefinite: bool,
+    ) -> Result<Option<EntryMap<'a>>> {
+        let start = reader.position();
+        reader.field = "entry";
+        let mut left = if reader.skip(&[cbor::MAP_START]) {
+            None
+        } else {
+            match reader.item()? {
+                Header::Map(len) => len,
+                Header::Break if indefinite => return Ok(None),
+                Header::Break => return reader.fail(Rule::CborBreak),
+                _ => return reader.fail(Rule::EntryType),
+            }
         };
         let mut entry = EntryMap {
             name: Cow::Borrowed(""),
@@ -304,6 +338,8 @@ impl EntryParser {
         let mut seen = 0u16;
         let mut custom_keys = Vec::new();
         let mut budget = Budget::new(self.limits.max_custom_items);
+        // Nearly every entry has its fields in the reference's order: look for the next one first.
+        let mut order = Field::ALL.iter();
         loop {
             if let Some(left) = &mut left {
                 match left.checked_sub(1) {
@@ -311,26 +347,34 @@ impl EntryParser {
                     None => break,
                 }
             }
+            let expected = order.next().copied();
+            if let Some(field) = expected.filter(|field| reader.skip(field.encoded_key())) {
+                self.field(reader, field, &mut seen, &mut entry)?;
+                continue;
+            }
+            if left.is_none() && reader.skip(&[cbor::BREAK]) {
+                break;
+            }
             reader.field = "key";
-            let key = match reader.item()? {
-                Header::Text(len) => reader.text_bytes(len)?,
-                Header::Break if left.is_none() => break,
-                Header::Break => return reader.fail(Rule::CborBreak),
-                _ => return reader.fail(Rule::EntryKey),
+            let key = match reader.short_text() {
+                Some(key) => Cow::Borrowed(key),
+                None => match reader.item()? {
+                    Header::Text(len) => reader.text_bytes(len)?,
+                    Header::Break if left.is_none() => break,
+                    Header::Break => return reader.fail(Rule::CborBreak),
+                    _ => return reader.fail(Rule::EntryKey),
+                },
             };
             let Some(field) = Field::from_key(&key) else {
                 reader.field = "custom field";
-                custom_keys.push(custom_key(reader, key)?);
+                custom_keys.push(utf8(reader, key)?);
                 budget.take(reader)?;
                 reader.walk(&mut Skip, &mut budget)?;
                 continue;
             };
-            reader.field = field.key();
-            if seen & field.bit() != 0 {
-                return reader.fail(Rule::EntryDuplicateKey);
-            }
-            seen |= field.bit();
-            self.value(reader, field, &mut entry)?;
+            // One that is left out is followed by the one after it.
+            order.by_ref().find(|&&passed| passed == field);
+            self.field(reader, field, &mut seen, &mut entry)?;
         }
         if seen & REQUIRED != REQUIRED {
             let missing = Field::ALL
@@ -341,64 +385,71 @@ impl EntryParser {
             return reader.fail(Rule::Missing { field });
         }
         entry.has_custom = !custom_keys.is_empty();
-        if custom_keys.len() > 1 && NameTable::of(&custom_keys, key_of).is_err() {
+        if custom_keys.len() > 1 && NameTable::of(&custom_keys, |key| key).is_err() {
             reader.field = "key";
             return reader.fail(Rule::EntryDuplicateKey);
         }
         entry.end = reader.position();
-        Ok(entry)
+        Ok(Some(entry))
     }
 
-    fn value<'a>(
+    /// The value of `field`, whose key was just read.
+    #[inline]
+    fn field<'a>(
+        &mut self,
+        reader: &mut Reader<'a>,
+        field: Field,
+        seen: &mut u16,
+        entry: &mut EntryMap<'a>,
+    ) -> Result<()> {
+        reader.field = field.key();
+        if *seen & field.bit() != 0 {
+            return reader.fail(Rule::EntryDuplicateKey);
+        }
+        *seen |= field.bit();
+        match field {
+            Field::Offset | Field::Size => {
+                if let Some(value) = reader.short_uint() {
+                    match field {
+                        Field::Offset => entry.offset = value,
+                        _ => entry.size = value,
+                    }
+                    return Ok(());
+                }
+            }
+            Field::Shape => {
+                if let Some(len) = reader.short_array() {
+                    entry.shape = self.shape(reader, Some(len))?;
+                    return Ok(());
+                }
+            }
+            _ => {
+                if let Some(text) = reader.short_text() {
+                    return self.text(reader, field, Cow::Borrowed(text), entry);
+                }
+            }
+        }
+        self.any(reader, field, entry)
+    }
+
+    /// The same in any form there is.
+    fn any<'a>(
         &mut self,
         reader: &mut Reader<'a>,
         field: Field,
         entry: &mut EntryMap<'a>,
     ) -> Result<()> {
-        let header = reader.item()?;
-        match (field, header) {
+        match (field, reader.item()?) {
             (_, Header::Break) => return reader.fail(Rule::CborBreak),
-            (Field::Name, Header::Text(len)) => entry.name = reader.text(len)?,
             (Field::Offset, Header::Positive(offset)) => entry.offset = offset,
             (Field::Size, Header::Positive(size)) => entry.size = size,
-            (Field::DType, Header::Text(len)) => {
-                let name = reader.text_bytes(len)?;
-                entry.dtype = dtype::from_name(&name);
-                if entry.dtype.is_none() {
-                    let name = unknown_name(reader, name)?;
-                    entry.unknown.get_or_insert_default().dtype = name;
-                }
-            }
-            (Field::Layout, Header::Text(len)) => {
-                let name = reader.text_bytes(len)?;
-                entry.layout = Layout::from_name(&name);
-                if entry.layout == Layout::Other {
-                    let name = unknown_name(reader, name)?;
-                    entry.unknown.get_or_insert_default().layout = name;
-                }
-            }
-            (Field::Encoding, Header::Text(len)) => {
-                let name = reader.text_bytes(len)?;
-                entry.encoding = Encoding::from_name(&name);
-                if entry.encoding == Encoding::Other {
-                    let name = unknown_name(reader, name)?;
-                    entry.unknown.get_or_insert_default().encoding = name;
-                }
-            }
             (Field::Shape, Header::Array(len)) => entry.shape = self.shape(reader, len)?,
-            (Field::DataEndianness, Header::Text(len)) => {
-                entry.endianness = Some(match &*reader.text_bytes(len)? {
-                    b"little" => Endianness::Little,
-                    b"big" => Endianness::Big,
-                    _ => return reader.fail(Rule::Endianness),
-                });
+            (Field::Offset | Field::Size | Field::Shape, _) => {
+                return reader.fail(Rule::Type { field });
             }
-            (Field::Checksum, Header::Text(len)) => {
-                let text = reader.text(len)?;
-                entry.checksum = match Checksum::parse(&text) {
-                    Some(checksum) => Some(checksum),
-                    None => return reader.fail(Rule::ChecksumSyntax),
-                };
+            (_, Header::Text(len)) => {
+                let text = reader.text_bytes(len)?;
+                self.text(reader, field, text, entry)?;
             }
             // An optional field that is null is as if it were absent.
             (
@@ -410,14 +461,66 @@ impl EntryParser {
         Ok(())
     }
 
-    fn shape(&mut self, reader: &mut Reader<'_>, len: Option<usize>) -> Result<Shape> {
+    #[inline]
+    fn text<'a>(
+        &mut self,
+        reader: &Reader<'a>,
+        field: Field,
+        text: Cow<'a, [u8]>,
+        entry: &mut EntryMap<'a>,
+    ) -> Result<()> {
+        match field {
+            Field::Name => entry.name = utf8(reader, text)?,
+            Field::DType => {
+                entry.dtype = dtype::from_name(&text);
+                if entry.dtype.is_none() {
+                    let name = utf8(reader, text)?.into();
+                    entry.unknown.get_or_insert_default().dtype = name;
+                }
+            }
+            Field::Layout => {
+                entry.layout = Layout::from_name(&text);
+                if entry.layout == Layout::Other {
+                    let name = utf8(reader, text)?.into();
+                    entry.unknown.get_or_insert_default().layout = name;
+                }
+            }
+            Field::Encoding => {
+                entry.encoding = Encoding::from_name(&text);
+                if entry.encoding == Encoding::Other {
+                    let name = utf8(reader, text)?.into();
+                    entry.unknown.get_or_insert_default().encoding = name;
+                }
+            }
+            Field::DataEndianness => {
+                entry.endianness = Some(match &*text {
+                    b"little" => Endianness::Little,
+                    b"big" => Endianness::Big,
+                    _ => return reader.fail(Rule::Endianness),
+                });
+            }
+            Field::Checksum => {
+                entry.checksum = match Checksum::parse(&utf8(reader, text)?) {
+                    Some(checksum) => Some(checksum),
+                    None => return reader.fail(Rule::ChecksumSyntax),
+                };
+            }
+            Field::Offset | Field::Size | Field::Shape => {}
+        }
+        Ok(())
+    }
+
+    fn shape(&mut self, reader: &mut Reader<'_>, len: Option<u64>) -> Result<Shape> {
         self.dims.clear();
-        while len != Some(self.dims.len()) {
-            match reader.item()? {
-                Header::Positive(dim) => self.dims.push(dim),
-                Header::Break if len.is_none() => break,
-                Header::Break => return reader.fail(Rule::CborBreak),
-                _ => return reader.fail(Rule::ShapeDim),
+        while len != Some(self.dims.len() as u64) {
+            match reader.short_uint() {
+                Some(dim) => self.dims.push(dim),
+                None => match reader.item()? {
+                    Header::Positive(dim) => self.dims.push(dim),
+                    Header::Break if len.is_none() => break,
+                    Header::Break => return reader.fail(Rule::CborBreak),
+                    _ => return reader.fail(Rule::ShapeDim),
+                },
             }
             if self.dims.len() > 4 {
                 self.dims_total = self.dims_total.saturating_add(1);
@@ -452,26 +555,16 @@ const REQUIRED: u16 = Field::Name.bit()
     | Field::Shape.bit()
     | Field::Encoding.bit();
 
-fn key_of<'k>(key: &'k Cow<'_, str>) -> &'k str {
-    key
-}
-
 /// The same bytes as text.
-fn custom_key<'a>(reader: &Reader<'a>, key: Cow<'a, [u8]>) -> Result<Cow<'a, str>> {
-    let text = match key {
+#[inline]
+fn utf8<'a>(reader: &Reader<'_>, text: Cow<'a, [u8]>) -> Result<Cow<'a, str>> {
+    let text = match text {
         Cow::Borrowed(bytes) => core::str::from_utf8(bytes).ok().map(Cow::Borrowed),
         Cow::Owned(bytes) => String::from_utf8(bytes).ok().map(Cow::Owned),
     };
     match text {
         Some(text) => Ok(text),
         None => reader.fail(Rule::CborUtf8),
-    }
-}
-
-fn unknown_name(reader: &Reader<'_>, name: Cow<'_, [u8]>) -> Result<Box<str>> {
-    match core::str::from_utf8(&name) {
-        Ok(name) => Ok(name.into()),
-        Err(_) => reader.fail(Rule::CborUtf8),
     }
 }
 

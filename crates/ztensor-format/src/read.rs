@@ -47,6 +47,7 @@ pub struct Entry {
     pub(crate) layout: Layout,
     pub(crate) encoding: Encoding,
     pub(crate) endianness: Option<Endianness>,
+    pub(crate) crc32c: Option<u32>,
     pub(crate) extra: Option<Box<Extra>>,
 }
 
@@ -56,6 +57,7 @@ pub(crate) struct Extra {
     /// The entry itself, as CBOR, where it has custom fields.
     pub(crate) map: Bytes,
     pub(crate) unknown: Option<Box<Unknown>>,
+    /// One that is no CRC-32C.
     pub(crate) checksum: Option<Checksum>,
 }
 
@@ -147,8 +149,11 @@ impl Entry {
     }
 
     /// The checksum of the data as stored, which [`Archive::verify`] compares.
-    pub fn checksum(&self) -> Option<&Checksum> {
-        self.extra.as_ref()?.checksum.as_ref()
+    pub fn checksum(&self) -> Option<Checksum> {
+        match self.crc32c {
+            Some(crc) => Some(Checksum::Crc32c(crc)),
+            None => self.extra.as_ref()?.checksum.clone(),
+        }
     }
 
     /// Absolute offset of the data.
@@ -368,7 +373,7 @@ impl Archive {
         let is_large = |entry: &Entry| {
             entry.encoding == Encoding::Raw
                 && entry.size >= LARGE
-                && matches!(entry.checksum(), Some(Checksum::Crc32c(_)))
+                && entry.crc32c.is_some()
                 && parallel::threads(options.threads) > 1
         };
         let items = parallel::map(options.threads, entries.len(), |index| {
@@ -397,15 +402,15 @@ impl Archive {
                 // What can't be interpreted can still be intact, or not.
                 let hashed = self.hash_stored(entry, threads, ticker)?;
                 let mut item = compared(entry, hashed.as_ref());
-                if item.outcome != Outcome::Failed {
-                    item.outcome = outcome;
-                    return Ok(item.with_note(note));
+                if item.outcome == Outcome::Failed {
+                    return Ok(item);
                 }
-                Ok(also(item, &note))
+                item.outcome = outcome;
+                Ok(item.with_note(note))
             }
             #[cfg(feature = "zstd")]
             Ok((_, Stored::Zstd(blob))) => {
-                let hasher = Hasher::like(entry.checksum());
+                let hasher = Hasher::like(entry.checksum().as_ref());
                 match blob.verify(hasher.clone(), ticker) {
                     Ok(hasher) => {
                         let item = compared(entry, hasher.finish().as_ref());
@@ -442,7 +447,7 @@ impl Archive {
                 let crc = crc32c_source(&self.source, range, threads, ticker)?;
                 return Ok(Some(Checksum::Crc32c(crc)));
             }
-            checksum => Hasher::like(checksum),
+            Some(checksum) => Hasher::like(Some(&checksum)),
         };
         walk::<Error>(&self.source, range, ticker, |piece| {
             hasher.update(piece);
@@ -551,7 +556,11 @@ fn outcome_of(error: Error) -> Result<(Outcome, String)> {
         Kind::Invalid | Kind::Limit => Outcome::Failed,
         _ => return Err(error),
     };
-    let note = match error.rule_id() {
+    let id = match &error {
+        Error::Limit(limit) => Some(limit.limit),
+        error => error.rule_id(),
+    };
+    let note = match id {
         Some(id) => format!("{error} [{id}]"),
         None => error.to_string(),
     };
@@ -582,6 +591,7 @@ fn compared(entry: &Entry, found: Option<&Checksum>) -> Item {
 }
 
 /// The same item with one more thing to say.
+#[cfg(feature = "zstd")]
 fn also(mut item: Item, note: &str) -> Item {
     let all = match item.note.take() {
         Some(first) => format!("{first}; {note}"),

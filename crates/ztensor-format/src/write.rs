@@ -4,12 +4,14 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use tensor_core::{
-    Bytes, DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Swapped, Tensor,
-    Ticker, Value, WriteOptions, hinted_vec, walk,
+    Bytes, DType, NameTable, Order, Output, Shape, ShapeError, Sink, SinkError, Source, Swapped,
+    Tensor, Ticker, Value, WriteOptions, hinted_vec, parallel, walk,
 };
 
 use crate::cbor;
 use crate::checksum::{Algorithm, Hasher};
+#[cfg(feature = "zstd")]
+use crate::encoding::Compressor;
 use crate::encoding::{Encoding, Endianness};
 use crate::layout::{ALIGN, FOOTER, Field, MAGIC, WrittenEntry};
 use crate::{BuildError, Error, Result, dtype};
@@ -113,7 +115,8 @@ impl TensorOptions {
 /// Entries and data keep the order of the calls, and the same calls give the same bytes: those
 /// of the reference writer, `ztensor` 0.1.0. A tensor shares its bytes with the builder; a
 /// deferred one is pulled in windows while it is written. Compressed tensors are compressed on
-/// all threads, with some 16 MiB of them in memory per thread.
+/// all threads, with at most 16 MiB per thread in memory; one that is larger than half of that is
+/// compressed by itself.
 ///
 /// ```
 /// use ztensor_format::{Builder, Bytes, DType, Order, Shape};
@@ -365,40 +368,95 @@ impl Builder {
                     .ok_or(BuildError::TooLarge)
             })?;
         let ticker = Ticker::new(options.progress);
+        let compressor = Compressor::default();
         let mut index = IndexWriter::new(self.tensors.len());
         sink.put(&MAGIC)?;
-        let mut rest = self.tensors.as_slice();
-        while !rest.is_empty() {
-            let (group, after) = rest.split_at(group_len(rest, options.threads));
-            let compressed = compress_group(group, options.threads, &ticker)?;
-            for (tensor, compressed) in group.iter().zip(compressed) {
-                sink.pad_to(ALIGN, 0)?;
-                let offset = sink.position();
-                let mut hasher = Hasher::new(tensor.checksum);
-                match (compressed, tensor.level) {
-                    (Some(bytes), _) => {
-                        hasher.update(&bytes);
-                        sink.put(&bytes)?;
-                    }
-                    (None, Some(level)) => {
-                        compress(tensor, level, &ticker, |piece| {
-                            hasher.update(piece);
-                            Ok(sink.put(piece)?)
-                        })?;
-                    }
-                    (None, None) => {
-                        walk::<Error>(&tensor.data, 0..tensor.len, &ticker, |piece| {
-                            hasher.update(piece);
-                            Ok(sink.put(piece)?)
-                        })?;
-                    }
-                }
-                index.add(tensor, offset, sink.position() - offset, hasher);
+        let threads = parallel::threads(options.threads);
+        let budget = HELD_BYTES.saturating_mul(threads as u64);
+        // Tensors that are compressed ahead of their turn; all others are written as they come.
+        let ahead: Vec<usize> = self
+            .tensors
+            .iter()
+            .enumerate()
+            .filter(|(_, tensor)| threads > 1 && tensor.level.is_some() && tensor.len <= budget / 2)
+            .map(|(at, _)| at)
+            .collect();
+        let compressed_ahead = |nth: usize| ahead.get(nth).and_then(|&at| self.tensors.get(at));
+        let mut written = 0;
+        let mut write_up_to = |sink: &mut Sink<O>, end: usize, last: Option<Vec<u8>>| {
+            let tensors = self.tensors.get(written..end).unwrap_or_default();
+            written = end;
+            let mut last = last;
+            for (left, tensor) in (0..tensors.len()).rev().zip(tensors) {
+                let compressed = if left == 0 { last.take() } else { None };
+                tensor.write(sink, compressed, &compressor, &ticker, &mut index)?;
             }
-            rest = after;
-        }
+            Ok::<(), Error>(())
+        };
+        parallel::ordered(
+            threads,
+            ahead.len(),
+            budget,
+            |nth| compressed_ahead(nth).map_or(0, |tensor| tensor.len),
+            |nth| match compressed_ahead(nth) {
+                Some(tensor) => tensor.compressed(&compressor, &ticker),
+                None => Ok(Vec::new()),
+            },
+            |nth, compressed| {
+                let at = ahead.get(nth).copied().unwrap_or(0);
+                write_up_to(sink, at + 1, Some(compressed))
+            },
+        )?;
+        write_up_to(sink, self.tensors.len(), None)?;
         sink.put(&index.bytes)?;
         Ok(sink.put_u64_le(index.bytes.len() as u64)?)
+    }
+}
+
+/// Bytes per thread that may be held compressed, or on their way to it.
+const HELD_BYTES: u64 = 16 << 20;
+
+impl Planned {
+    /// Writes the data, compressed where that was done already, and adds the entry to `index`.
+    fn write<O: Output>(
+        &self,
+        sink: &mut Sink<O>,
+        compressed: Option<Vec<u8>>,
+        compressor: &Compressor,
+        ticker: &Ticker<'_>,
+        index: &mut IndexWriter,
+    ) -> Result<()> {
+        sink.pad_to(ALIGN, 0)?;
+        let offset = sink.position();
+        let mut hasher = Hasher::new(self.checksum);
+        let mut put = |piece: &[u8]| {
+            hasher.update(piece);
+            Ok(sink.put(piece)?)
+        };
+        match (compressed, self.level) {
+            (Some(bytes), _) => put(&bytes)?,
+            (None, Some(level)) => {
+                compressor.compress(&self.name, &self.data, level, ticker, &mut put)?;
+            }
+            (None, None) => walk::<Error>(&self.data, 0..self.len, ticker, put)?,
+        }
+        index.add(self, offset, sink.position() - offset, hasher);
+        Ok(())
+    }
+
+    /// The data, compressed.
+    fn compressed(&self, compressor: &Compressor, ticker: &Ticker<'_>) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let put = |piece: &[u8]| {
+            bytes
+                .try_reserve(piece.len())
+                .map_err(|_| SinkError::OutOfMemory(piece.len() as u64))?;
+            bytes.extend_from_slice(piece);
+            Ok(())
+        };
+        let level = self.level.unwrap_or(0);
+        compressor.compress(&self.name, &self.data, level, ticker, put)?;
+        Ok(bytes)
     }
 }
 
@@ -440,66 +498,6 @@ fn align(position: u64) -> Result<u64, BuildError> {
         .ok_or(BuildError::TooLarge)
 }
 
-/// Bytes per thread that are compressed at a time.
-const GROUP_BYTES: u64 = 16 << 20;
-/// Tensors that are compressed at a time.
-const GROUP_LEN: usize = 4096;
-
-/// How many of the next tensors to take together, at least one: so many that every thread has
-/// some to compress, and few enough to hold the results.
-fn group_len(tensors: &[Planned], threads: usize) -> usize {
-    let budget = budget(threads);
-    let mut bytes = 0u64;
-    let fits = |tensor: &&Planned| {
-        if is_grouped(tensor, budget) {
-            bytes = bytes.saturating_add(tensor.len);
-        }
-        bytes <= budget
-    };
-    let len = tensors.iter().take(GROUP_LEN).take_while(fits).count();
-    len.max(1)
-}
-
-/// Whether a tensor is compressed together with others: not one that would fill more than half of
-/// what all threads hold; it is compressed as it is written.
-fn is_grouped(tensor: &Planned, budget: u64) -> bool {
-    tensor.level.is_some() && tensor.len <= budget / 2
-}
-
-fn budget(threads: usize) -> u64 {
-    match tensor_core::parallel::threads(threads) {
-        // One thread gains nothing from holding results.
-        0 | 1 => 0,
-        threads => GROUP_BYTES.saturating_mul(threads as u64),
-    }
-}
-
-/// Compresses those of the tensors that are to be, on all threads; `None` for the others.
-fn compress_group(
-    group: &[Planned],
-    threads: usize,
-    ticker: &Ticker<'_>,
-) -> Result<Vec<Option<Vec<u8>>>> {
-    let budget = budget(threads);
-    if budget == 0 || !group.iter().any(|tensor| is_grouped(tensor, budget)) {
-        return Ok(group.iter().map(|_| None).collect());
-    }
-    tensor_core::parallel::map(threads, group.len(), |index| match group.get(index) {
-        Some(tensor) if is_grouped(tensor, budget) => {
-            let mut bytes = Vec::new();
-            compress(tensor, tensor.level.unwrap_or(0), ticker, |piece| {
-                bytes
-                    .try_reserve(piece.len())
-                    .map_err(|_| tensor_core::SinkError::OutOfMemory(piece.len() as u64))?;
-                bytes.extend_from_slice(piece);
-                Ok(())
-            })?;
-            Ok(Some(bytes))
-        }
-        _ => Ok(None),
-    })
-}
-
 #[cfg(feature = "zstd")]
 fn check_level(name: &str, level: i32) -> Result<(), BuildError> {
     let _ = name;
@@ -516,26 +514,23 @@ fn check_level(name: &str, _: i32) -> Result<(), BuildError> {
     Err(BuildError::ZstdDisabled { name: name.into() })
 }
 
-#[cfg(feature = "zstd")]
-fn compress(
-    tensor: &Planned,
-    level: i32,
-    ticker: &Ticker<'_>,
-    put: impl FnMut(&[u8]) -> Result<()>,
-) -> Result<()> {
-    crate::encoding::compress(&tensor.name, &tensor.data, level, ticker, put)
-}
-
 /// `check_level` lets no tensor in that this would have to compress.
 #[cfg(not(feature = "zstd"))]
-fn compress(
-    tensor: &Planned,
-    _: i32,
-    _: &Ticker<'_>,
-    _: impl FnMut(&[u8]) -> Result<()>,
-) -> Result<()> {
-    let name = tensor.name.clone();
-    Err(BuildError::ZstdDisabled { name }.into())
+#[derive(Default)]
+struct Compressor {}
+
+#[cfg(not(feature = "zstd"))]
+impl Compressor {
+    fn compress(
+        &self,
+        name: &str,
+        _: &dyn Source,
+        _: i32,
+        _: &Ticker<'_>,
+        _: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        Err(BuildError::ZstdDisabled { name: name.into() }.into())
+    }
 }
 
 impl fmt::Debug for Builder {
