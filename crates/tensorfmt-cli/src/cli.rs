@@ -179,6 +179,12 @@ pub(crate) struct Convert {
     /// Which checksum every tensor gets
     #[arg(long, value_name = "NAME")]
     pub(crate) checksum: Option<ChecksumArg>,
+    /// Also convert the statistics that optimizers keep (primitiv)
+    #[arg(long)]
+    pub(crate) with_stats: bool,
+    /// Keep names whole instead of splitting them at dots (to primitiv)
+    #[arg(long)]
+    pub(crate) whole_names: bool,
     /// Refuse any loss
     #[arg(long)]
     pub(crate) strict: bool,

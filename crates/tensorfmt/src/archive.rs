@@ -26,6 +26,9 @@ pub enum Archive {
     /// A burnpack file.
     #[cfg(feature = "burnpack")]
     Burnpack(burnpack_format::Archive),
+    /// A primitiv file.
+    #[cfg(feature = "primitiv")]
+    Primitiv(primitiv_format::Archive),
     /// A safetensors file.
     #[cfg(feature = "safetensors")]
     Safetensors(crate::safetensors::Archive),
@@ -44,6 +47,9 @@ pub enum Entry<'a> {
     /// Of a burnpack file.
     #[cfg(feature = "burnpack")]
     Burnpack(&'a burnpack_format::Entry),
+    /// Of a primitiv file.
+    #[cfg(feature = "primitiv")]
+    Primitiv(&'a primitiv_format::Entry),
     /// Of a safetensors file.
     #[cfg(feature = "safetensors")]
     Safetensors(&'a crate::safetensors::Entry),
@@ -59,6 +65,8 @@ macro_rules! with_inner {
             Self::Ztensor($inner) => $body,
             #[cfg(feature = "burnpack")]
             Self::Burnpack($inner) => $body,
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv($inner) => $body,
             #[cfg(feature = "safetensors")]
             Self::Safetensors($inner) => $body,
             #[allow(
@@ -80,6 +88,8 @@ macro_rules! with_both {
             (Self::Ztensor($a), Entry::Ztensor($e)) => $body,
             #[cfg(feature = "burnpack")]
             (Self::Burnpack($a), Entry::Burnpack($e)) => $body,
+            #[cfg(feature = "primitiv")]
+            (Self::Primitiv($a), Entry::Primitiv($e)) => $body,
             #[cfg(feature = "safetensors")]
             (Self::Safetensors($a), Entry::Safetensors($e)) => $body,
             #[allow(unreachable_patterns, reason = "a build may have one codec only")]
@@ -135,6 +145,11 @@ impl Archive {
                 source,
                 &Default::default(),
             )?)),
+            #[cfg(feature = "primitiv")]
+            Format::Primitiv => Ok(Self::Primitiv(primitiv_format::Archive::from_source(
+                source,
+                &Default::default(),
+            )?)),
             #[cfg(feature = "safetensors")]
             Format::Safetensors => Ok(Self::Safetensors(crate::safetensors::Archive::from_source(
                 source,
@@ -169,6 +184,8 @@ impl Archive {
             Self::Ztensor(_) => Format::Ztensor,
             #[cfg(feature = "burnpack")]
             Self::Burnpack(_) => Format::Burnpack,
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv(_) => Format::Primitiv,
             #[cfg(feature = "safetensors")]
             Self::Safetensors(_) => Format::Safetensors,
             #[allow(
@@ -198,6 +215,8 @@ impl Archive {
             Self::Ztensor(archive) => archive.entries().iter().map(Entry::Ztensor).collect(),
             #[cfg(feature = "burnpack")]
             Self::Burnpack(archive) => archive.entries().iter().map(Entry::Burnpack).collect(),
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv(archive) => archive.entries().iter().map(Entry::Primitiv).collect(),
             #[cfg(feature = "safetensors")]
             Self::Safetensors(archive) => {
                 archive.entries().iter().map(Entry::Safetensors).collect()
@@ -219,6 +238,8 @@ impl Archive {
             Self::Ztensor(archive) => archive.entry(name).map(Entry::Ztensor),
             #[cfg(feature = "burnpack")]
             Self::Burnpack(archive) => archive.entry(name).map(Entry::Burnpack),
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv(archive) => archive.entry(name).map(Entry::Primitiv),
             #[cfg(feature = "safetensors")]
             Self::Safetensors(archive) => archive.entry(name).map(Entry::Safetensors),
             #[allow(
@@ -274,6 +295,10 @@ impl Archive {
             #[cfg(feature = "burnpack")]
             (Self::Burnpack(archive), Entry::Burnpack(entry)) => {
                 crate::codec::burnpack::model_tensor(archive, entry)
+            }
+            #[cfg(feature = "primitiv")]
+            (Self::Primitiv(archive), Entry::Primitiv(entry)) => {
+                crate::codec::primitiv::model_tensor(archive, entry)
             }
             _ => crate::codec::tensor(
                 entry.name(),

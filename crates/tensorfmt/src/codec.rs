@@ -13,6 +13,8 @@ use crate::convert::{Loss, LossKind, Model, ModelTensor};
 pub(crate) mod burnpack;
 #[cfg(feature = "mag")]
 pub(crate) mod mag;
+#[cfg(feature = "primitiv")]
+pub(crate) mod primitiv;
 #[cfg(feature = "safetensors")]
 pub(crate) mod safetensors;
 #[cfg(feature = "ztensor")]
@@ -83,6 +85,9 @@ pub(crate) enum Native {
     /// The dtype as spelled, and the data as stored.
     #[cfg(feature = "burnpack")]
     Burnpack(burnpack_format::DTypeCode, Arc<dyn Source>),
+    /// The parts of its address.
+    #[cfg(feature = "primitiv")]
+    Primitiv(Vec<String>),
     /// How it was stored, with all custom fields.
     #[cfg(feature = "ztensor")]
     Ztensor(ztensor_format::TensorOptions),
@@ -135,5 +140,6 @@ pub(crate) fn tensor(
         attributes: Vec::new(),
         checksum: None,
         native: None,
+        is_stat: false,
     }
 }

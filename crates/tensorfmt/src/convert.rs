@@ -28,13 +28,21 @@ pub enum Target {
     Ztensor,
     /// A burnpack file as Burn 0.22 writes it.
     Burnpack,
+    /// A primitiv file, version 0.1; which object is in [`Options::primitiv`].
+    Primitiv,
     /// A safetensors file.
     Safetensors,
 }
 
 impl Target {
     /// Every target.
-    pub const ALL: &'static [Self] = &[Self::Mag, Self::Ztensor, Self::Burnpack, Self::Safetensors];
+    pub const ALL: &'static [Self] = &[
+        Self::Mag,
+        Self::Ztensor,
+        Self::Burnpack,
+        Self::Primitiv,
+        Self::Safetensors,
+    ];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
@@ -64,6 +72,7 @@ impl Target {
             Self::Mag => Format::Mag,
             Self::Ztensor => Format::Ztensor,
             Self::Burnpack => Format::Burnpack,
+            Self::Primitiv => Format::Primitiv,
             Self::Safetensors => Format::Safetensors,
         }
     }
@@ -102,6 +111,41 @@ pub struct Options {
     pub zstd: Option<i32>,
     /// Which checksum every tensor gets, where the target has a choice.
     pub checksum: Option<Checksum>,
+    /// Carry over the statistics that optimizers keep beside parameters (primitiv); between two
+    /// primitiv files they always are.
+    pub with_stats: bool,
+    /// Which object a primitiv target is; a model unless set.
+    pub primitiv: Option<PrimitivObject>,
+    /// Keep a name as one part of a primitiv address instead of splitting it at `.`.
+    pub whole_names: bool,
+}
+
+/// The objects that a primitiv file can be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PrimitivObject {
+    /// `.model`: any number of parameters.
+    #[default]
+    Model,
+    /// `.param`: one parameter, with its statistics.
+    Parameter,
+    /// `.optimizer`: configurations, taken from metadata.
+    Optimizer,
+    /// `.tensor`: one tensor.
+    Tensor,
+}
+
+impl PrimitivObject {
+    /// The object that a path's ending stands for.
+    pub fn from_path(path: impl AsRef<Path>) -> Option<Self> {
+        match path.as_ref().extension()?.to_str()? {
+            "model" => Some(Self::Model),
+            "param" => Some(Self::Parameter),
+            "optimizer" | "trainer" => Some(Self::Optimizer),
+            "tensor" => Some(Self::Tensor),
+            _ => None,
+        }
+    }
 }
 
 /// A checksum over a tensor's bytes.

@@ -21,6 +21,10 @@ pub enum Error {
     #[cfg(feature = "burnpack")]
     #[error(transparent)]
     Burnpack(#[from] burnpack_format::Error),
+    /// A primitiv file.
+    #[cfg(feature = "primitiv")]
+    #[error(transparent)]
+    Primitiv(#[from] primitiv_format::Error),
     /// A safetensors file.
     #[cfg(feature = "safetensors")]
     #[error(transparent)]
@@ -86,6 +90,8 @@ macro_rules! delegate {
             Self::Ztensor($inner) => $body,
             #[cfg(feature = "burnpack")]
             Self::Burnpack($inner) => $body,
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv($inner) => $body,
             #[cfg(feature = "safetensors")]
             Self::Safetensors($inner) => $body,
             $($rest)*

@@ -61,7 +61,7 @@ impl Format {
             Self::Ztensor => &["zt", "ztensor"],
             Self::Burnpack => &["bpk"],
             Self::Aero => &["aero", "aeroset.json"],
-            Self::Primitiv => &["model", "param", "optimizer", "trainer"],
+            Self::Primitiv => &["model", "param", "optimizer", "trainer", "tensor", "shape"],
             Self::Safetensors => &["safetensors"],
         }
     }
@@ -93,7 +93,8 @@ impl Format {
             Self::Mag => cfg!(feature = "mag"),
             Self::Ztensor => cfg!(feature = "ztensor"),
             Self::Burnpack => cfg!(feature = "burnpack"),
-            Self::Aero | Self::Primitiv => false,
+            Self::Aero => false,
+            Self::Primitiv => cfg!(feature = "primitiv"),
             Self::Safetensors => cfg!(feature = "safetensors"),
         }
     }

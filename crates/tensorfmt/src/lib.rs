@@ -43,6 +43,7 @@
 //! | `mag` | yes | magnetron's `.mag` |
 //! | `ztensor` | no | zTensor's `.zt`; with `zstd` also its compressed tensors |
 //! | `burnpack` | no | Burn's `.bpk` |
+//! | `primitiv` | no | primitiv's models, parameters and optimizers |
 //! | `safetensors` | yes | `.safetensors` |
 //! | `mmap` | no | `MappedFile` |
 //! | `rayon` | no | work on several threads |
@@ -66,6 +67,8 @@ pub use format::Format;
 pub use json::to_json;
 #[cfg(feature = "mag")]
 pub use mag_format as mag;
+#[cfg(feature = "primitiv")]
+pub use primitiv_format as primitiv;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{

@@ -83,7 +83,7 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
         Some(Checksum::Sha256(_)) => Algorithm::Sha256,
         _ => Algorithm::None,
     });
-    tensor.checksum = entry.checksum().map(ToString::to_string);
+    tensor.checksum = entry.checksum().map(|checksum| checksum.to_string());
     tensor.native = Some(Native::Ztensor(native));
     tensor
 }

@@ -20,6 +20,8 @@ pub struct Model {
     pub tensors: Vec<ModelTensor>,
     /// Metadata keys whose integer burnpack held as a signed one.
     pub(crate) signed: Vec<String>,
+    /// Why the file holds nothing that could be converted, if it doesn't.
+    pub(crate) nothing: Option<String>,
 }
 
 /// One tensor of a [`Model`].
@@ -39,6 +41,8 @@ pub struct ModelTensor {
     pub(crate) checksum: Option<String>,
     /// How the source's own format can write the tensor again as it was.
     pub(crate) native: Option<Native>,
+    /// Whether it is a statistic that an optimizer keeps about another tensor.
+    pub(crate) is_stat: bool,
 }
 
 impl Model {
@@ -57,6 +61,12 @@ impl Model {
                 Archive::Burnpack(archive) => crate::codec::burnpack::signed_scalars(archive),
                 #[allow(unreachable_patterns, reason = "a build may have one codec only")]
                 _ => Vec::new(),
+            },
+            nothing: match archive {
+                #[cfg(feature = "primitiv")]
+                Archive::Primitiv(archive) => crate::codec::primitiv::no_model(archive),
+                #[allow(unreachable_patterns, reason = "a build may have one codec only")]
+                _ => None,
             },
         };
         Record::restore(&mut model);
@@ -85,6 +95,11 @@ impl Model {
             )));
         }
         for (tensor, name) in self.tensors.iter_mut().zip(names) {
+            #[cfg(feature = "primitiv")]
+            if tensor.name != name && matches!(tensor.native, Some(Native::Primitiv(_))) {
+                // The parts of its address are no longer what they were.
+                tensor.native = None;
+            }
             tensor.name = name;
         }
         Ok(())

@@ -1,7 +1,10 @@
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use tensor_core::{Cast, DType, Order, Shape, Source, Ticker, Transposed, WriteOptions, walk};
+use tensor_core::{
+    Cast, DType, Kind, Order, Shape, Source, Ticker, Transposed, WriteOptions, walk,
+};
 
 use super::{Layout, Loss, LossKind, Model, ModelTensor, Options, Plan, Refusal, Target};
 use crate::codec::{self, Capabilities, Prepared};
@@ -16,6 +19,8 @@ pub(crate) fn capabilities(target: Target) -> Option<Capabilities> {
         Target::Ztensor => Some(codec::ztensor::CAPABILITIES),
         #[cfg(feature = "burnpack")]
         Target::Burnpack => Some(codec::burnpack::CAPABILITIES),
+        #[cfg(feature = "primitiv")]
+        Target::Primitiv => Some(codec::primitiv::CAPABILITIES),
         #[cfg(feature = "safetensors")]
         Target::Safetensors => Some(codec::safetensors::CAPABILITIES),
         #[allow(unreachable_patterns, reason = "a build may have every codec")]
@@ -32,6 +37,8 @@ pub(crate) enum Writer {
     Ztensor(ztensor_format::Builder),
     #[cfg(feature = "burnpack")]
     Burnpack(burnpack_format::Builder),
+    #[cfg(feature = "primitiv")]
+    Primitiv(codec::primitiv::Writer),
     #[cfg(feature = "safetensors")]
     Safetensors(crate::safetensors::Builder),
 }
@@ -45,6 +52,8 @@ impl Writer {
             Self::Ztensor(builder) => Ok(builder.write_file_with(path, options)?),
             #[cfg(feature = "burnpack")]
             Self::Burnpack(builder) => Ok(builder.write_file_with(path, options)?),
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv(builder) => Ok(builder.write_file_with(path, options)?),
             #[cfg(feature = "safetensors")]
             Self::Safetensors(builder) => Ok(builder.write_file_with(path, options)?),
             #[allow(
@@ -59,12 +68,31 @@ impl Writer {
 pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Plan> {
     let capabilities = capabilities(target).ok_or(Error::Disabled(target.format()))?;
     check_options(target, options)?;
+    if let Some(reason) = model.nothing {
+        return Err(refusal(reason));
+    }
     let mut model = model;
     let mut losses = Vec::new();
     let mut refusals = Vec::new();
     let mut tensors = Vec::new();
     let home = model.format == target.format();
+    let twice = names_used_twice(&model);
     for tensor in std::mem::take(&mut model.tensors) {
+        if tensor.is_stat && !home && !options.with_stats {
+            let reason = "a statistic; converted only with the option for it";
+            losses.push(Loss::new(LossKind::Tensor, tensor.name, reason));
+            continue;
+        }
+        if twice.contains(&tensor.name) && !home {
+            let (tensor, dtype) = (tensor.name, tensor.dtype_name);
+            let reason = "two tensors have this name; rename or leave out one of them".into();
+            refusals.push(Refusal {
+                tensor,
+                dtype,
+                reason,
+            });
+            continue;
+        }
         let (name, dtype) = (tensor.name.clone(), tensor.dtype_name.clone());
         match prepare(tensor, &capabilities, options, target, home, &mut losses)? {
             Ok(prepared) => tensors.push(prepared),
@@ -91,31 +119,26 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
         .fold(0, u64::saturating_add);
     let writer = match target {
         #[cfg(feature = "mag")]
-        Target::Mag => Writer::Mag(codec::mag::build(&model, tensors, options, &mut losses)?),
+        Target::Mag => codec::mag::build(&model, tensors, options, &mut losses).map(Writer::Mag),
         #[cfg(feature = "ztensor")]
-        Target::Ztensor => Writer::Ztensor(codec::ztensor::build(
-            &model,
-            tensors,
-            options,
-            &mut losses,
-        )?),
+        Target::Ztensor => {
+            codec::ztensor::build(&model, tensors, options, &mut losses).map(Writer::Ztensor)
+        }
         #[cfg(feature = "burnpack")]
-        Target::Burnpack => Writer::Burnpack(codec::burnpack::build(
-            &model,
-            tensors,
-            options,
-            &mut losses,
-        )?),
+        Target::Burnpack => {
+            codec::burnpack::build(&model, tensors, options, &mut losses).map(Writer::Burnpack)
+        }
+        #[cfg(feature = "primitiv")]
+        Target::Primitiv => {
+            codec::primitiv::build(&model, tensors, options, &mut losses).map(Writer::Primitiv)
+        }
         #[cfg(feature = "safetensors")]
-        Target::Safetensors => Writer::Safetensors(codec::safetensors::build(
-            &model,
-            tensors,
-            options,
-            &mut losses,
-        )?),
+        Target::Safetensors => codec::safetensors::build(&model, tensors, options, &mut losses)
+            .map(Writer::Safetensors),
         #[allow(unreachable_patterns, reason = "a build may have every codec")]
-        _ => return Err(Error::Disabled(target.format())),
+        _ => Err(Error::Disabled(target.format())),
     };
+    let writer = writer.map_err(refuse)?;
     Ok(Plan {
         target,
         losses,
@@ -124,12 +147,43 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
     })
 }
 
+/// What the target's builder does not take is refused like what is known to be beyond the target.
+fn refuse(error: Error) -> Error {
+    match error.kind() {
+        Kind::Build if !matches!(error, Error::Usage(_)) => refusal(error.to_string()),
+        _ => error,
+    }
+}
+
+fn refusal(reason: String) -> Error {
+    Error::Refused(vec![Refusal {
+        tensor: String::new(),
+        dtype: String::new(),
+        reason,
+    }])
+}
+
+/// Names that more than one tensor of the model has.
+fn names_used_twice(model: &Model) -> HashSet<String> {
+    let mut seen = HashSet::with_capacity(model.tensors.len());
+    let names = model.tensors.iter().map(|tensor| &tensor.name);
+    names
+        .filter(|name| !seen.insert(name.as_str()))
+        .cloned()
+        .collect()
+}
+
 /// Refuses options that would be without effect.
 fn check_options(target: Target, options: &Options) -> Result<()> {
     let name = target.name();
     if options.zstd.is_some() && target != Target::Ztensor {
         return Err(Error::Usage(format!(
             "a {name} file can't be compressed with zstd"
+        )));
+    }
+    if options.whole_names && target != Target::Primitiv {
+        return Err(Error::Usage(format!(
+            "names in a {name} file have no parts"
         )));
     }
     if options.checksum.is_some() && target != Target::Ztensor {
