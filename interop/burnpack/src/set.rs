@@ -310,7 +310,7 @@ fn random_set(random: &mut Random) -> Set {
             0 => Scalar::Int(bits.cast_signed()),
             1 => Scalar::UInt(bits),
             2 => Scalar::Float(f64::from_bits(bits)),
-            _ => Scalar::Bool(bits % 2 == 0),
+            _ => Scalar::Bool(bits & 1 == 0),
         };
         set.scalars.insert(random.name(), scalar);
     }
