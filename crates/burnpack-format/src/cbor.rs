@@ -81,6 +81,44 @@ impl<'a> Cbor<'a> {
     /// The next head.
     #[inline]
     pub(crate) fn head(&mut self) -> Parsed<Header> {
+        match self.definite() {
+            Some((header, end)) => {
+                self.position = end;
+                Ok(header)
+            }
+            None => self.pull(),
+        }
+    }
+
+    /// A head of an integer or of definite length, and where it ends: nearly all there are, and
+    /// several times faster than the pull decoder, which has the last word on everything else.
+    #[inline]
+    fn definite(&self) -> Option<(Header, usize)> {
+        let (&first, rest) = self.bytes.get(self.position..)?.split_first()?;
+        let (value, width) = match first & 0x1F {
+            small @ 0..=23 => (u64::from(small), 1),
+            24 => (u64::from(*rest.first()?), 2),
+            25 => (u64::from(u16::from_be_bytes(*rest.first_chunk()?)), 3),
+            26 => (u64::from(u32::from_be_bytes(*rest.first_chunk()?)), 5),
+            27 => (u64::from_be_bytes(*rest.first_chunk()?), 9),
+            _ => return None,
+        };
+        let len = usize::try_from(value).ok();
+        let header = match first >> 5 {
+            0 => Header::Positive(value),
+            1 => Header::Negative(value),
+            2 => Header::Bytes(Some(len?)),
+            3 => Header::Text(Some(len?)),
+            4 => Header::Array(Some(len?)),
+            5 => Header::Map(Some(len?)),
+            _ => return None,
+        };
+        Some((header, self.position.checked_add(width)?))
+    }
+
+    /// Any head, through the pull decoder.
+    #[cold]
+    fn pull(&mut self) -> Parsed<Header> {
         let rest = self.bytes.get(self.position..).unwrap_or_default();
         let mut decoder = Decoder::from(rest);
         match decoder.pull() {
@@ -418,5 +456,156 @@ pub(crate) fn put_float(out: &mut Vec<u8>, value: f64) {
     } else {
         out.push(0xFB);
         out.extend_from_slice(&value.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fast path and the decoder agree on every head, whole or cut.
+    #[test]
+    fn both_ways_to_read_a_head_agree() {
+        let tails = [[0u8; 8], [0xFF; 8], [0, 0, 0, 0, 1, 2, 3, 4], [0x12; 8]];
+        for first in 0..=u8::MAX {
+            for tail in &tails {
+                let bytes = [&[first][..], tail].concat();
+                for len in 1..=bytes.len() {
+                    let mut quick = Cbor::new(&bytes[..len]);
+                    let mut slow = Cbor::new(&bytes[..len]);
+                    let (quick_head, slow_head) = (quick.head(), slow.pull());
+                    match (&quick_head, &slow_head) {
+                        (Ok(Header::Float(a)), Ok(Header::Float(b))) => {
+                            assert_eq!(a.to_bits(), b.to_bits());
+                        }
+                        (Ok(a), Ok(b)) => assert_eq!(a, b),
+                        (Err(_), Err(_)) => {}
+                        _ => panic!("{bytes:02x?}: {quick_head:?} {slow_head:?}"),
+                    }
+                    assert_eq!(quick.position(), slow.position(), "{bytes:02x?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_put_is_read() {
+        let values = [
+            0,
+            23,
+            24,
+            255,
+            256,
+            65535,
+            65536,
+            u64::from(u32::MAX),
+            1 << 32,
+            u64::MAX,
+        ];
+        for value in values {
+            let mut out = Vec::new();
+            put_unsigned(&mut out, value);
+            let head = Cbor::new(&out).head().unwrap();
+            assert_eq!(head, Header::Positive(value));
+            let signed = i64::try_from(value).unwrap_or(i64::MAX);
+            for signed in [signed, -signed, !signed] {
+                let mut out = Vec::new();
+                put_signed(&mut out, signed);
+                let mut cbor = Cbor::new(&out);
+                let head = cbor.head().unwrap();
+                let got = match cbor.integer(head).unwrap() {
+                    Some(Integer::Positive(value)) => i128::from(value),
+                    Some(Integer::Negative(value)) => -1 - i128::from(value),
+                    None => panic!("{head:?}"),
+                };
+                assert_eq!(got, i128::from(signed));
+            }
+        }
+    }
+
+    #[test]
+    fn floats_take_the_shortest_width_that_keeps_their_bits() {
+        let widths = [
+            (1.0, 3),
+            (-0.0, 3),
+            (f64::INFINITY, 3),
+            (f64::NAN, 3),
+            (65504.0, 3),
+            (65505.0, 5),
+            (1.000_000_119_209_289_6, 5),
+            (0.1, 9),
+            (f64::MAX, 9),
+            (f64::from_bits(0x7FF8_0000_0000_0001), 9),
+        ];
+        for (value, width) in widths {
+            let mut out = Vec::new();
+            put_float(&mut out, value);
+            assert_eq!(out.len(), width, "{value}");
+            match Cbor::new(&out).head().unwrap() {
+                Header::Float(got) => assert_eq!(got.to_bits(), value.to_bits()),
+                head => panic!("{head:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn bignums_within_64_bits_are_integers() {
+        let read = |bytes: &[u8]| {
+            let mut cbor = Cbor::new(bytes);
+            cbor.unsigned(Rule::ParamId).ok()
+        };
+        assert_eq!(read(&[0xC2, 0x42, 1, 0]), Some(256));
+        assert_eq!(
+            read(&[0xC2, 0x49, 0, 1, 0, 0, 0, 0, 0, 0, 0]),
+            Some(1 << 56)
+        );
+        assert_eq!(read(&[0xC2, 0x49, 1, 1, 0, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(read(&[0xC2, 0x5F, 0x41, 1, 0x41, 2, 0xFF]), Some(258));
+        assert_eq!(read(&[0xC3, 0x41, 1]), None);
+        assert_eq!(read(&[0xC2, 0x61, b'1']), None);
+        // Tags that mean nothing here are read past, as Burn does.
+        assert_eq!(read(&[0xD9, 0xD9, 0xF7, 0x07]), Some(7));
+    }
+
+    #[test]
+    fn skipping_needs_whole_items() {
+        let skip = |bytes: &[u8]| {
+            let mut cbor = Cbor::new(bytes);
+            cbor.skip().is_ok() && cbor.remaining() == 0
+        };
+        let good: [&[u8]; 9] = [
+            &[0x00],
+            &[0x82, 0x01, 0x80],
+            &[0xBF, 0x01, 0x02, 0xFF],
+            &[0x9F, 0x9F, 0xFF, 0xA0, 0xFF],
+            &[0xC6, 0xC6, 0xF6],
+            &[0x5F, 0x41, 0x00, 0x40, 0xFF],
+            &[0x7F, 0x61, b'a', 0xFF],
+            &[0xF8, 0x20],
+            &[0xA1, 0x01, 0xA1, 0x02, 0x03],
+        ];
+        for bytes in good {
+            assert!(skip(bytes), "{bytes:02x?}");
+        }
+        let bad: [&[u8]; 12] = [
+            &[],
+            &[0xFF],
+            &[0x81],
+            &[0x81, 0xFF],
+            &[0xBF, 0x01, 0xFF],
+            &[0xA1, 0x01],
+            &[0x5F, 0x61, 0x00, 0xFF],
+            &[0x7F, 0x7F, 0x60, 0xFF, 0xFF],
+            &[0x61, 0xFF],
+            &[0xF8, 0x18],
+            &[0xC6],
+            &[0x9B, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF],
+        ];
+        for bytes in bad {
+            assert!(!skip(bytes), "{bytes:02x?}");
+        }
+        let deep = |levels: usize| skip(&[alloc::vec![0x81; levels], alloc::vec![0]].concat());
+        assert!(deep(MAX_DEPTH));
+        assert!(!deep(MAX_DEPTH + 1));
     }
 }

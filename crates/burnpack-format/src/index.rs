@@ -4,6 +4,7 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use ciborium_ll::Header as Head;
@@ -39,7 +40,10 @@ pub(crate) struct Index {
     pub(crate) data_end: u64,
     /// Whether nothing but the file's length speaks for the packed layout.
     pub(crate) ambiguous: bool,
+    /// Of the tensors in file order.
     names: NameTable,
+    /// Where in `entries` the tensors of the file's order are; empty where that is the same.
+    order: Vec<u32>,
     metadata_names: NameTable,
     scalar_names: NameTable,
 }
@@ -75,41 +79,39 @@ impl Index {
 
         let id = ArchiveId::next();
         let mut parser = Parser::new(&metadata, id, *limits);
-        let names = match parser.top() {
-            Ok(names) => names,
+        let tables = match parser.top() {
+            Ok(tables) => tables,
             Err(fault) => return Err(parser.error(*fault)),
         };
-        let seen = parser.seen;
+        let (seen, extent) = (parser.seen, parser.extent);
         let (mut entries, pairs, scalars) = (parser.entries, parser.metadata, parser.scalars);
-        let [metadata_names, scalar_names] = names;
-
-        let mut data_len = 0;
-        let mut sorted = true;
-        let mut aligned = true;
-        let mut chained = true;
-        let mut last = (0, 0);
-        for entry in &entries {
-            // Relative to the data section until its start is known.
-            let end = entry.offset.saturating_add(entry.data_len);
-            sorted &= (entry.offset, end) >= last;
-            aligned &= entry.offset % ALIGN == 0;
-            data_len = end.max(data_len);
-            last = (entry.offset, end);
-        }
-        if !sorted {
-            entries.sort_by_cached_key(|entry| (entry.offset, entry.data_len));
-        }
-        let mut end = 0;
-        for entry in &entries {
-            chained &= entry.offset == end;
-            end = entry.offset.saturating_add(entry.data_len);
-        }
+        let [metadata_names, scalar_names] = tables;
+        // In file order, in which the names lie in memory.
+        let names = NameTable::of(&entries, Entry::name).map_err(|twice| {
+            let rule = Rule::TensorDuplicate {
+                first: twice.first as u64,
+            };
+            match entries.get(twice.second) {
+                Some(entry) => entry.invalid(rule, "tensors"),
+                None => Error::Invalid {
+                    rule,
+                    at: At::new(Header::SIZE, "tensors"),
+                    tensor: None,
+                },
+            }
+        })?;
+        let order = if extent.sorted {
+            Vec::new()
+        } else {
+            sort(&mut entries)
+        };
+        let chained = check_overlap(&entries)?;
         let version = burn_version(&pairs);
         let evidence = Evidence {
             file_len: size,
             metadata_end,
-            data_len,
-            aligned,
+            data_len: extent.data_len,
+            aligned: extent.aligned,
             chained,
             modern: seen.bool_map
                 || seen.new_scheme
@@ -120,26 +122,9 @@ impl Index {
         let data_start = evidence.data_start(layout);
         let ambiguous = layout == Layout::Packed
             && options.layout == Layout::Auto
-            && aligned
+            && extent.aligned
             && data_start != evidence.aligned_start()
             && version.is_none();
-        check_overlap(&entries)?;
-        let names = NameTable::of(&entries, Entry::name).map_err(|twice| {
-            let item = |at: usize| entries.get(at).map_or((0, 0), |e| (e.ordinal, e.item));
-            let (first, second) = (item(twice.first), item(twice.second));
-            let ((first, _), (ordinal, item)) = if first < second {
-                (first, second)
-            } else {
-                (second, first)
-            };
-            Error::Invalid {
-                rule: Rule::TensorDuplicate {
-                    first: first.into(),
-                },
-                at: At::new(offset_of(item as usize), "tensors").entry(ordinal.into()),
-                tensor: entries.get(twice.second).map(|entry| entry.name.clone()),
-            }
-        })?;
         Ok(Self {
             id,
             entries,
@@ -152,12 +137,18 @@ impl Index {
             data_end: evidence.end(layout),
             ambiguous,
             names,
+            order,
             metadata_names,
             scalar_names,
         })
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
+        if !self.order.is_empty() {
+            let entry = |at: usize| self.entries.get(*self.order.get(at)? as usize);
+            let name_at = |at| entry(at).map_or("", Entry::name);
+            return entry(self.names.find_at(name_at, name)?);
+        }
         self.entries
             .get(self.names.find(&self.entries, Entry::name, name)?)
     }
@@ -177,26 +168,64 @@ impl Index {
     }
 }
 
+/// The fewest bytes of a tensor in the metadata: an empty name, then a map of `dtype`, `shape` and
+/// `data_offsets` with the shortest values.
+const MIN_TENSOR: usize = 1 + 1 + (6 + 3) + (6 + 1) + (13 + 3);
+
 /// Offset in the file of a position in the metadata.
 fn offset_of(position: usize) -> u64 {
     Header::SIZE.saturating_add(position as u64)
 }
 
+/// Sorts by start, empty tensors first: the order of the data. Returns the new position of each.
+fn sort(entries: &mut [Entry]) -> Vec<u32> {
+    // Offsets that are cut off here are those of no valid file.
+    let key = |entry: &Entry| entry.offset.saturating_mul(2) | u64::from(entry.data_len > 0);
+    let mut keys: Vec<(u64, u32)> = entries
+        .iter()
+        .map(|entry| (key(entry), entry.ordinal))
+        .collect();
+    keys.sort_unstable();
+    let mut order = vec![0; keys.len()];
+    for (position, &(_, ordinal)) in (0..).zip(&keys) {
+        if let Some(slot) = order.get_mut(ordinal as usize) {
+            *slot = position;
+        }
+    }
+    // In place, since new memory costs more than the swaps. What belongs at a position that was
+    // passed has moved to where it was swapped with.
+    for position in 0..keys.len() {
+        let at = |index: usize| keys.get(index).map_or(index, |&(_, from)| from as usize);
+        let mut from = at(position);
+        while from < position {
+            from = at(from);
+        }
+        entries.swap(position, from);
+        if let (Some((_, slot)), Ok(from)) = (keys.get_mut(position), u32::try_from(from)) {
+            *slot = from;
+        }
+    }
+    order
+}
+
 /// Decides on the layout and makes the entries' offsets absolute.
 fn place(entries: &mut [Entry], evidence: &Evidence, wanted: Layout) -> Result<Layout> {
-    let last = entries
-        .iter()
-        .max_by_key(|entry| entry.offset.saturating_add(entry.data_len));
-    let at = match last {
-        Some(entry) => entry.at("data_offsets"),
-        None => At::new(evidence.metadata_end, "padding"),
+    let last = || {
+        let end = |entry: &&Entry| entry.offset.saturating_add(entry.data_len);
+        entries.iter().max_by_key(end)
     };
     // Offsets that no file can have come first: they would saturate below.
-    if let Some(entry) = last {
-        let end = entry.offset.saturating_add(entry.data_len);
-        if evidence.aligned_start().checked_add(end).is_none() {
-            return Err(entry.invalid(Rule::OffsetsOverflow { end }, "data_offsets"));
-        }
+    let end = evidence.data_len;
+    if evidence.aligned_start().checked_add(end).is_none() {
+        let rule = Rule::OffsetsOverflow { end };
+        return Err(match last() {
+            Some(entry) => entry.invalid(rule, "data_offsets"),
+            None => Error::Invalid {
+                rule,
+                at: At::new(evidence.metadata_end, "padding"),
+                tensor: None,
+            },
+        });
     }
     let layout = match wanted {
         Layout::Auto => evidence.layout(),
@@ -209,7 +238,10 @@ fn place(entries: &mut [Entry], evidence: &Evidence, wanted: Layout) -> Result<L
             layout => layout,
         };
         return Err(Error::Truncated(Truncated {
-            at,
+            at: match last() {
+                Some(entry) => entry.at("data_offsets"),
+                None => At::new(evidence.metadata_end, "padding"),
+            },
             needed: evidence.end(likely),
             available: evidence.file_len,
         }));
@@ -225,12 +257,19 @@ fn place(entries: &mut [Entry], evidence: &Evidence, wanted: Layout) -> Result<L
     Ok(layout)
 }
 
-/// Checks that no two tensors share a byte; entries come in the order of their data.
-fn check_overlap(entries: &[Entry]) -> Result<()> {
+/// Checks that no two tensors share a byte, and tells whether they follow each other without a
+/// gap. Entries come in the order of their data.
+fn check_overlap(entries: &[Entry]) -> Result<bool> {
     let mut last: Option<&Entry> = None;
-    for entry in entries.iter().filter(|entry| entry.data_len > 0) {
+    let mut last_end = 0;
+    let mut chained = true;
+    for entry in entries {
+        chained &= entry.offset == last_end;
+        if entry.data_len == 0 {
+            continue;
+        }
         if let Some(last) = last {
-            if last.offset.saturating_add(last.data_len) > entry.offset {
+            if last_end > entry.offset {
                 let (first, later) = if last.ordinal < entry.ordinal {
                     (last, entry)
                 } else {
@@ -240,9 +279,36 @@ fn check_overlap(entries: &[Entry]) -> Result<()> {
                 return Err(later.invalid(Rule::Overlap { other }, "data_offsets"));
             }
         }
+        last_end = entry.offset.saturating_add(entry.data_len);
         last = Some(entry);
     }
-    Ok(())
+    Ok(chained)
+}
+
+/// What the offsets of all tensors say together, relative to the data section.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    data_len: u64,
+    aligned: bool,
+    sorted: bool,
+    last: u64,
+}
+
+impl Extent {
+    const NONE: Self = Self {
+        data_len: 0,
+        aligned: true,
+        sorted: true,
+        last: 0,
+    };
+
+    fn add(&mut self, start: u64, end: u64) {
+        self.data_len = self.data_len.max(end);
+        self.aligned &= start % ALIGN == 0;
+        // Empty tensors before others of the same start.
+        self.sorted &= start >= self.last;
+        self.last = end.max(self.last);
+    }
 }
 
 /// The release that the metadata names, where it is Burn's own.
@@ -302,6 +368,7 @@ struct Parser<'a> {
     metadata: Vec<MetaEntry>,
     scalars: Vec<ScalarEntry>,
     seen: Seen,
+    extent: Extent,
     /// Bytes of text that may still be kept.
     text_left: u64,
     /// Dims that may still be kept.
@@ -322,6 +389,7 @@ impl<'a> Parser<'a> {
             metadata: Vec::new(),
             scalars: Vec::new(),
             seen: Seen::default(),
+            extent: Extent::NONE,
             text_left: limits.max_text,
             dims_left: limits.max_dims,
             dims: Vec::new(),
@@ -453,6 +521,10 @@ impl<'a> Parser<'a> {
         let Head::Map(mut left) = self.cbor.value()? else {
             return fault(Rule::Tensors, start);
         };
+        // As many as the file has room for, if it says so.
+        let room = self.cbor.remaining().checked_div(MIN_TENSOR).unwrap_or(0);
+        let limit = usize::try_from(self.limits.max_tensors).unwrap_or(usize::MAX);
+        self.entries.reserve(left.unwrap_or(0).min(room).min(limit));
         while self.cbor.more(&mut left)? {
             let start = self.cbor.position();
             let max = u64::from(self.limits.max_tensors);
@@ -536,6 +608,7 @@ impl<'a> Parser<'a> {
                 None => return fault(Rule::SizeOverflow { elements }, at),
             }
         }
+        self.extent.add(start, end);
         Ok(Entry {
             archive: self.id,
             name,

@@ -1,3 +1,4 @@
+#[cfg(feature = "std")]
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;

@@ -98,6 +98,23 @@ impl NameTable {
         }
     }
 
+    /// The position of `name`, where the names are no longer in a list of their own order: asks
+    /// for the one at a position.
+    ///
+    /// ```
+    /// use tensor_core::NameTable;
+    ///
+    /// let table = NameTable::of(&["a", "b"], |name| name).unwrap();
+    /// let reversed = ["b", "a"];
+    /// assert_eq!(table.find_at(|position| reversed[1 - position], "b"), Some(1));
+    /// ```
+    pub fn find_at<'a>(&self, name_at: impl Fn(usize) -> &'a str, name: &str) -> Option<usize> {
+        let hash = self.hasher.hash_one(name);
+        self.positions
+            .find(hash, |&at| name_at(at) == name)
+            .copied()
+    }
+
     /// The position of `name` in `list`.
     pub fn find<T>(&self, list: &[T], name_of: impl Fn(&T) -> &str, name: &str) -> Option<usize> {
         let hash = self.hasher.hash_one(name);

@@ -173,6 +173,18 @@ pub(crate) struct Convert {
     /// Write a scalar as one dim of 1 where the target has no scalars
     #[arg(long)]
     pub(crate) promote_scalars: bool,
+    /// Compress with zstd, at this level if one is given
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, default_missing_value = "0", allow_negative_numbers = true)]
+    pub(crate) zstd: Option<i32>,
+    /// Which checksum every tensor gets
+    #[arg(long, value_name = "NAME")]
+    pub(crate) checksum: Option<ChecksumArg>,
+    /// Also convert the statistics that optimizers keep (primitiv)
+    #[arg(long)]
+    pub(crate) with_stats: bool,
+    /// Keep names whole instead of splitting them at dots (to primitiv)
+    #[arg(long)]
+    pub(crate) whole_names: bool,
     /// Refuse any loss
     #[arg(long)]
     pub(crate) strict: bool,
@@ -194,6 +206,14 @@ pub(crate) enum LayoutArg {
     KeepDims,
     /// Same bytes, reversed dims
     KeepBytes,
+}
+
+/// A checksum over a tensor's stored bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ChecksumArg {
+    None,
+    Crc32c,
+    Sha256,
 }
 
 #[derive(Args, Debug)]

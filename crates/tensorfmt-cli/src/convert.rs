@@ -3,11 +3,13 @@ use std::process::ExitCode;
 
 use regex::Regex;
 use serde::Serialize;
-use tensorfmt::convert::{Layout, Loss, Model, Options, Plan, Target, plan};
+use tensorfmt::convert::{
+    Checksum, Layout, Loss, Model, Options, Plan, PrimitivObject, Target, plan,
+};
 use tensorfmt::{DType, Value, WriteOptions};
 
 use crate::Outcome;
-use crate::cli::{Common, Convert, LayoutArg};
+use crate::cli::{ChecksumArg, Common, Convert, LayoutArg};
 use crate::failure::{Failure, UNSUPPORTED, complain};
 use crate::input::{Globs, Input};
 use crate::output::{Out, escape};
@@ -84,6 +86,15 @@ fn options(args: &Convert) -> Result<Options, Failure> {
     }
     options.skip_unsupported = args.skip_unsupported;
     options.promote_scalars = args.promote_scalars;
+    options.with_stats = args.with_stats;
+    options.whole_names = args.whole_names;
+    options.primitiv = PrimitivObject::from_path(&args.output);
+    options.zstd = args.zstd;
+    options.checksum = args.checksum.map(|checksum| match checksum {
+        ChecksumArg::None => Checksum::None,
+        ChecksumArg::Crc32c => Checksum::Crc32c,
+        ChecksumArg::Sha256 => Checksum::Sha256,
+    });
     options.layout = match args.layout {
         LayoutArg::KeepDims => Layout::KeepDims,
         LayoutArg::KeepBytes => Layout::KeepBytes,

@@ -7,6 +7,8 @@ use tensor_core::{
     Bytes, DType, FileSource, Order, Report, Shape, Source, Tensor, Value, VerifyOptions,
 };
 
+use crate::codec::{Describe, DescribeEntry};
+use crate::convert::ModelTensor;
 use crate::format::looks_like;
 use crate::{Error, Format, Result};
 
@@ -18,6 +20,15 @@ pub enum Archive {
     /// A mag file.
     #[cfg(feature = "mag")]
     Mag(mag_format::Archive),
+    /// A zTensor file.
+    #[cfg(feature = "ztensor")]
+    Ztensor(ztensor_format::Archive),
+    /// A burnpack file.
+    #[cfg(feature = "burnpack")]
+    Burnpack(burnpack_format::Archive),
+    /// A primitiv file.
+    #[cfg(feature = "primitiv")]
+    Primitiv(primitiv_format::Archive),
     /// A safetensors file.
     #[cfg(feature = "safetensors")]
     Safetensors(crate::safetensors::Archive),
@@ -30,6 +41,15 @@ pub enum Entry<'a> {
     /// Of a mag file.
     #[cfg(feature = "mag")]
     Mag(&'a mag_format::Entry),
+    /// Of a zTensor file.
+    #[cfg(feature = "ztensor")]
+    Ztensor(&'a ztensor_format::Entry),
+    /// Of a burnpack file.
+    #[cfg(feature = "burnpack")]
+    Burnpack(&'a burnpack_format::Entry),
+    /// Of a primitiv file.
+    #[cfg(feature = "primitiv")]
+    Primitiv(&'a primitiv_format::Entry),
     /// Of a safetensors file.
     #[cfg(feature = "safetensors")]
     Safetensors(&'a crate::safetensors::Entry),
@@ -41,13 +61,39 @@ macro_rules! with_inner {
         match $value {
             #[cfg(feature = "mag")]
             Self::Mag($inner) => $body,
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor($inner) => $body,
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack($inner) => $body,
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv($inner) => $body,
             #[cfg(feature = "safetensors")]
             Self::Safetensors($inner) => $body,
             #[allow(
                 unreachable_patterns,
                 reason = "a build without any codec has no variant"
             )]
-            _ => unreachable!("an archive of a codec that this build leaves out"),
+            _ => unreachable!("a value of a codec that this build leaves out"),
+        }
+    };
+}
+
+/// Runs the same expression on an archive and an entry of one codec.
+macro_rules! with_both {
+    ($archive:expr, $entry:expr, ($a:ident, $e:ident) => $body:expr, else $other:expr) => {
+        match ($archive, $entry) {
+            #[cfg(feature = "mag")]
+            (Self::Mag($a), Entry::Mag($e)) => $body,
+            #[cfg(feature = "ztensor")]
+            (Self::Ztensor($a), Entry::Ztensor($e)) => $body,
+            #[cfg(feature = "burnpack")]
+            (Self::Burnpack($a), Entry::Burnpack($e)) => $body,
+            #[cfg(feature = "primitiv")]
+            (Self::Primitiv($a), Entry::Primitiv($e)) => $body,
+            #[cfg(feature = "safetensors")]
+            (Self::Safetensors($a), Entry::Safetensors($e)) => $body,
+            #[allow(unreachable_patterns, reason = "a build may have one codec only")]
+            _ => $other,
         }
     };
 }
@@ -89,6 +135,21 @@ impl Archive {
                 source,
                 &Default::default(),
             )?)),
+            #[cfg(feature = "ztensor")]
+            Format::Ztensor => Ok(Self::Ztensor(ztensor_format::Archive::from_source(
+                source,
+                &Default::default(),
+            )?)),
+            #[cfg(feature = "burnpack")]
+            Format::Burnpack => Ok(Self::Burnpack(burnpack_format::Archive::from_source(
+                source,
+                &Default::default(),
+            )?)),
+            #[cfg(feature = "primitiv")]
+            Format::Primitiv => Ok(Self::Primitiv(primitiv_format::Archive::from_source(
+                source,
+                &Default::default(),
+            )?)),
             #[cfg(feature = "safetensors")]
             Format::Safetensors => Ok(Self::Safetensors(crate::safetensors::Archive::from_source(
                 source,
@@ -119,19 +180,25 @@ impl Archive {
         match self {
             #[cfg(feature = "mag")]
             Self::Mag(_) => Format::Mag,
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor(_) => Format::Ztensor,
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack(_) => Format::Burnpack,
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv(_) => Format::Primitiv,
             #[cfg(feature = "safetensors")]
             Self::Safetensors(_) => Format::Safetensors,
+            #[allow(
+                unreachable_patterns,
+                reason = "a build without any codec has no variant"
+            )]
+            _ => unreachable!("a value of a codec that this build leaves out"),
         }
     }
 
     /// The format's version or generation, as people name it.
     pub fn version(&self) -> String {
-        match self {
-            #[cfg(feature = "mag")]
-            Self::Mag(archive) => archive.version().to_string(),
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors(_) => "1".into(),
-        }
+        with_inner!(self, archive => archive.version_name())
     }
 
     /// Size of the file in bytes.
@@ -144,10 +211,21 @@ impl Archive {
         match self {
             #[cfg(feature = "mag")]
             Self::Mag(archive) => archive.entries().iter().map(Entry::Mag).collect(),
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor(archive) => archive.entries().iter().map(Entry::Ztensor).collect(),
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack(archive) => archive.entries().iter().map(Entry::Burnpack).collect(),
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv(archive) => archive.entries().iter().map(Entry::Primitiv).collect(),
             #[cfg(feature = "safetensors")]
             Self::Safetensors(archive) => {
                 archive.entries().iter().map(Entry::Safetensors).collect()
             }
+            #[allow(
+                unreachable_patterns,
+                reason = "a build without any codec has no variant"
+            )]
+            _ => unreachable!("a value of a codec that this build leaves out"),
         }
     }
 
@@ -156,38 +234,30 @@ impl Archive {
         match self {
             #[cfg(feature = "mag")]
             Self::Mag(archive) => archive.entry(name).map(Entry::Mag),
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor(archive) => archive.entry(name).map(Entry::Ztensor),
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack(archive) => archive.entry(name).map(Entry::Burnpack),
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv(archive) => archive.entry(name).map(Entry::Primitiv),
             #[cfg(feature = "safetensors")]
             Self::Safetensors(archive) => archive.entry(name).map(Entry::Safetensors),
+            #[allow(
+                unreachable_patterns,
+                reason = "a build without any codec has no variant"
+            )]
+            _ => unreachable!("a value of a codec that this build leaves out"),
         }
     }
 
     /// File-level metadata, in file order.
     pub fn metadata(&self) -> Vec<(String, Value)> {
-        match self {
-            #[cfg(feature = "mag")]
-            Self::Mag(archive) => {
-                let pair = |meta: &mag_format::MetaEntry| (meta.key().into(), meta.value().into());
-                archive.metadata().iter().map(pair).collect()
-            }
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors(archive) => {
-                let pair = |(key, value): &(String, String)| (key.clone(), value.as_str().into());
-                archive.metadata().iter().map(pair).collect()
-            }
-        }
+        with_inner!(self, archive => archive.metadata_pairs())
     }
 
     /// Facts about the file as a whole that are no metadata, under the keys of listings.
     pub fn facts(&self) -> Vec<(&'static str, Value)> {
-        match self {
-            #[cfg(feature = "mag")]
-            Self::Mag(archive) => {
-                let checksum = archive.checksum().map_or(Value::Null, |c| c.name().into());
-                vec![("checksum", checksum)]
-            }
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors(_) => Vec::new(),
-        }
+        with_inner!(self, archive => archive.facts())
     }
 
     /// Reads the tensor of this name.
@@ -204,16 +274,7 @@ impl Archive {
     /// # Errors
     /// What the codec finds; an entry of another archive is an error.
     pub fn read_entry(&self, entry: &Entry<'_>) -> Result<Tensor> {
-        match (self, entry) {
-            #[cfg(feature = "mag")]
-            (Self::Mag(archive), Entry::Mag(entry)) => Ok(archive.read(entry)?),
-            #[cfg(feature = "safetensors")]
-            (Self::Safetensors(archive), Entry::Safetensors(entry)) => Ok(archive.read(entry)?),
-            #[allow(unreachable_patterns, reason = "a build may have one codec only")]
-            _ => Err(Error::Usage(
-                "the entry belongs to an archive of another format".into(),
-            )),
-        }
+        with_both!(self, entry, (archive, entry) => Ok(archive.read(entry)?), else foreign())
     }
 
     /// A tensor's decoded, little-endian bytes as a source, in stored order.
@@ -221,15 +282,32 @@ impl Archive {
     /// # Errors
     /// As [`read_entry`](Self::read_entry).
     pub fn data(&self, entry: &Entry<'_>) -> Result<Arc<dyn Source>> {
+        with_both!(self, entry, (archive, entry) => Ok(archive.data(entry)?), else foreign())
+    }
+
+    /// A tensor with everything that the file says about it, for a model.
+    pub(crate) fn model_tensor(&self, entry: &Entry<'_>) -> ModelTensor {
         match (self, entry) {
-            #[cfg(feature = "mag")]
-            (Self::Mag(archive), Entry::Mag(entry)) => Ok(archive.data(entry)?),
-            #[cfg(feature = "safetensors")]
-            (Self::Safetensors(archive), Entry::Safetensors(entry)) => Ok(archive.data(entry)?),
-            #[allow(unreachable_patterns, reason = "a build may have one codec only")]
-            _ => Err(Error::Usage(
-                "the entry belongs to an archive of another format".into(),
-            )),
+            #[cfg(feature = "ztensor")]
+            (Self::Ztensor(archive), Entry::Ztensor(entry)) => {
+                crate::codec::ztensor::model_tensor(archive, entry)
+            }
+            #[cfg(feature = "burnpack")]
+            (Self::Burnpack(archive), Entry::Burnpack(entry)) => {
+                crate::codec::burnpack::model_tensor(archive, entry)
+            }
+            #[cfg(feature = "primitiv")]
+            (Self::Primitiv(archive), Entry::Primitiv(entry)) => {
+                crate::codec::primitiv::model_tensor(archive, entry)
+            }
+            _ => crate::codec::tensor(
+                entry.name(),
+                entry.dtype(),
+                entry.dtype_name(),
+                entry.shape(),
+                entry.order(),
+                self.data(entry).map_err(|error| error.to_string()),
+            ),
         }
     }
 
@@ -266,6 +344,11 @@ impl Archive {
             hint,
         }
     }
+}
+
+fn foreign<T>() -> Result<T> {
+    let message = "the entry belongs to an archive of another format";
+    Err(Error::Usage(message.into()))
 }
 
 /// Edits between two names, of which only the first 200 characters count.
@@ -306,12 +389,7 @@ impl<'a> Entry<'a> {
         if let Some(dtype) = self.dtype().filter(|&dtype| dtype != DType::Opaque) {
             return Cow::Borrowed(dtype.name());
         }
-        match self {
-            #[cfg(feature = "mag")]
-            Self::Mag(entry) => Cow::Owned(entry.dtype_code().to_string()),
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors(entry) => Cow::Borrowed(entry.dtype_code()),
-        }
+        with_inner!(self, entry => entry.stored_dtype())
     }
 
     /// The dims, outermost first.
@@ -331,7 +409,7 @@ impl<'a> Entry<'a> {
 
     /// Bytes that the tensor takes in the file, `None` where that is unknown.
     pub fn stored_len(&self) -> Option<u64> {
-        with_inner!(self, entry => entry.stored_len())
+        with_inner!(self, entry => entry.stored_bytes())
     }
 
     /// Bytes of the decoded data, `None` where that is unknown.
@@ -341,22 +419,12 @@ impl<'a> Entry<'a> {
 
     /// How the bytes are stored: `raw` or the format's own word.
     pub fn encoding(&self) -> Cow<'a, str> {
-        match self {
-            #[cfg(feature = "mag")]
-            Self::Mag(_) => Cow::Borrowed("raw"),
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors(_) => Cow::Borrowed("raw"),
-        }
+        with_inner!(self, entry => DescribeEntry::encoding(*entry))
     }
 
     /// What only this format says about a tensor, under the keys of listings.
     pub fn extras(&self) -> Vec<(&'static str, Value)> {
-        match self {
-            #[cfg(feature = "mag")]
-            Self::Mag(_) => Vec::new(),
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors(_) => Vec::new(),
-        }
+        with_inner!(self, entry => entry.extras())
     }
 }
 

@@ -13,6 +13,7 @@ use std::fmt;
 use std::path::Path;
 
 pub use model::{Model, ModelTensor};
+pub(crate) use record::Record;
 use tensor_core::{DType, WriteOptions};
 
 use crate::{Format, Result};
@@ -23,20 +24,29 @@ use crate::{Format, Result};
 pub enum Target {
     /// A mag file, version 1.
     Mag,
+    /// A zTensor 0.1 file.
+    Ztensor,
+    /// A burnpack file as Burn 0.22 writes it.
+    Burnpack,
+    /// A primitiv file, version 0.1; which object is in [`Options::primitiv`].
+    Primitiv,
     /// A safetensors file.
     Safetensors,
 }
 
 impl Target {
     /// Every target.
-    pub const ALL: &'static [Self] = &[Self::Mag, Self::Safetensors];
+    pub const ALL: &'static [Self] = &[
+        Self::Mag,
+        Self::Ztensor,
+        Self::Burnpack,
+        Self::Primitiv,
+        Self::Safetensors,
+    ];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Mag => "mag",
-            Self::Safetensors => "safetensors",
-        }
+        self.format().name()
     }
 
     /// The target with this [`name`](Self::name).
@@ -49,17 +59,20 @@ impl Target {
 
     /// The target that a path's ending stands for.
     pub fn from_path(path: impl AsRef<Path>) -> Option<Self> {
-        match Format::from_path(path)? {
-            Format::Mag => Some(Self::Mag),
-            Format::Safetensors => Some(Self::Safetensors),
-            _ => None,
-        }
+        let format = Format::from_path(path)?;
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|target| target.format() == format)
     }
 
     /// The format that it is a file of.
     pub const fn format(self) -> Format {
         match self {
             Self::Mag => Format::Mag,
+            Self::Ztensor => Format::Ztensor,
+            Self::Burnpack => Format::Burnpack,
+            Self::Primitiv => Format::Primitiv,
             Self::Safetensors => Format::Safetensors,
         }
     }
@@ -94,6 +107,56 @@ pub struct Options {
     pub layout: Layout,
     /// Write a scalar as one dim of 1 where the target has no scalars.
     pub promote_scalars: bool,
+    /// Compress with zstd at this level, where the target can; 0 is zstd's own default.
+    pub zstd: Option<i32>,
+    /// Which checksum every tensor gets, where the target has a choice.
+    pub checksum: Option<Checksum>,
+    /// Carry over the statistics that optimizers keep beside parameters (primitiv); between two
+    /// primitiv files they always are.
+    pub with_stats: bool,
+    /// Which object a primitiv target is; a model unless set.
+    pub primitiv: Option<PrimitivObject>,
+    /// Keep a name as one part of a primitiv address instead of splitting it at `.`.
+    pub whole_names: bool,
+}
+
+/// The objects that a primitiv file can be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PrimitivObject {
+    /// `.model`: any number of parameters.
+    #[default]
+    Model,
+    /// `.param`: one parameter, with its statistics.
+    Parameter,
+    /// `.optimizer`: configurations, taken from metadata.
+    Optimizer,
+    /// `.tensor`: one tensor.
+    Tensor,
+}
+
+impl PrimitivObject {
+    /// The object that a path's ending stands for.
+    pub fn from_path(path: impl AsRef<Path>) -> Option<Self> {
+        match path.as_ref().extension()?.to_str()? {
+            "model" => Some(Self::Model),
+            "param" => Some(Self::Parameter),
+            "optimizer" | "trainer" => Some(Self::Optimizer),
+            "tensor" => Some(Self::Tensor),
+            _ => None,
+        }
+    }
+}
+
+/// A checksum over a tensor's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// None.
+    None,
+    /// CRC-32C.
+    Crc32c,
+    /// SHA-256.
+    Sha256,
 }
 
 /// Something that the target can't hold, and that is not there after the conversion.

@@ -13,6 +13,18 @@ pub enum Error {
     #[cfg(feature = "mag")]
     #[error(transparent)]
     Mag(#[from] mag_format::Error),
+    /// A zTensor file.
+    #[cfg(feature = "ztensor")]
+    #[error(transparent)]
+    Ztensor(#[from] ztensor_format::Error),
+    /// A burnpack file.
+    #[cfg(feature = "burnpack")]
+    #[error(transparent)]
+    Burnpack(#[from] burnpack_format::Error),
+    /// A primitiv file.
+    #[cfg(feature = "primitiv")]
+    #[error(transparent)]
+    Primitiv(#[from] primitiv_format::Error),
     /// A safetensors file.
     #[cfg(feature = "safetensors")]
     #[error(transparent)]
@@ -74,6 +86,12 @@ macro_rules! delegate {
         match $error {
             #[cfg(feature = "mag")]
             Self::Mag($inner) => $body,
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor($inner) => $body,
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack($inner) => $body,
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv($inner) => $body,
             #[cfg(feature = "safetensors")]
             Self::Safetensors($inner) => $body,
             $($rest)*

@@ -61,7 +61,7 @@ impl Format {
             Self::Ztensor => &["zt", "ztensor"],
             Self::Burnpack => &["bpk"],
             Self::Aero => &["aero", "aeroset.json"],
-            Self::Primitiv => &["model", "param", "optimizer", "trainer"],
+            Self::Primitiv => &["model", "param", "optimizer", "trainer", "tensor", "shape"],
             Self::Safetensors => &["safetensors"],
         }
     }
@@ -91,7 +91,10 @@ impl Format {
     pub const fn is_enabled(self) -> bool {
         match self {
             Self::Mag => cfg!(feature = "mag"),
-            Self::Ztensor | Self::Burnpack | Self::Aero | Self::Primitiv => false,
+            Self::Ztensor => cfg!(feature = "ztensor"),
+            Self::Burnpack => cfg!(feature = "burnpack"),
+            Self::Aero => false,
+            Self::Primitiv => cfg!(feature = "primitiv"),
             Self::Safetensors => cfg!(feature = "safetensors"),
         }
     }

@@ -1,4 +1,4 @@
-//! Detect, open, verify, write and convert tensor files: magnetron's mag and safetensors so far.
+//! Detect, open, verify, write and convert tensor files.
 //!
 //! One type opens them all, and hands the codec's own type back to whoever matches it:
 //!
@@ -41,6 +41,9 @@
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `mag` | yes | magnetron's `.mag` |
+//! | `ztensor` | no | zTensor's `.zt`; with `zstd` also its compressed tensors |
+//! | `burnpack` | no | Burn's `.bpk` |
+//! | `primitiv` | no | primitiv's models, parameters and optimizers |
 //! | `safetensors` | yes | `.safetensors` |
 //! | `mmap` | no | `MappedFile` |
 //! | `rayon` | no | work on several threads |
@@ -48,6 +51,7 @@
 #![forbid(unsafe_code)]
 
 mod archive;
+mod codec;
 pub mod convert;
 mod error;
 mod format;
@@ -56,17 +60,24 @@ mod json;
 pub mod safetensors;
 
 pub use archive::{Archive, Entry};
+#[cfg(feature = "burnpack")]
+pub use burnpack_format as burnpack;
 pub use error::Error;
 pub use format::Format;
 pub use json::to_json;
 #[cfg(feature = "mag")]
 pub use mag_format as mag;
+#[cfg(feature = "primitiv")]
+pub use primitiv_format as primitiv;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
     At, Bytes, DType, Element, FileError, FileSource, Item, Kind, Order, Outcome, Report, Shape,
     Source, SourceError, Tensor, Value, VerifyOptions, WriteOptions, bf16, f16,
 };
+
+#[cfg(feature = "ztensor")]
+pub use ztensor_format as ztensor;
 
 /// What this crate's functions return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

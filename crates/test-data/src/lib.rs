@@ -28,11 +28,13 @@ use std::env;
 use std::path::PathBuf;
 
 pub mod alloc;
+pub mod burnpack;
 mod checksum;
 pub mod corpus;
 mod le_buffer;
 pub mod mag;
 pub mod mutate;
+pub mod primitiv;
 pub mod ztensor;
 
 pub use checksum::{crc32_ieee, crc32c};
@@ -117,9 +119,19 @@ pub struct Format {
 /// Every format that has hand-assembled files.
 pub const FORMATS: &[Format] = &[
     Format {
+        name: "burnpack",
+        extension: "bpk",
+        cases: burnpack::cases,
+    },
+    Format {
         name: "mag",
         extension: "mag",
         cases: mag::cases,
+    },
+    Format {
+        name: "primitiv",
+        extension: "model",
+        cases: primitiv::cases,
     },
     Format {
         name: "ztensor",

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tensor_core::{DType, Order, Shape, Source, Value};
 
 use super::record::Record;
-use crate::{Archive, Entry, Error, Format, Result};
+use crate::codec::Native;
+use crate::{Archive, Error, Format, Result};
 
 /// What all formats have in common: metadata, and tensors whose data stays in its file until it
 /// is pulled.
@@ -17,6 +18,10 @@ pub struct Model {
     pub metadata: Vec<(String, Value)>,
     /// The tensors, in order.
     pub tensors: Vec<ModelTensor>,
+    /// Metadata keys whose integer burnpack held as a signed one.
+    pub(crate) signed: Vec<String>,
+    /// Why the file holds nothing that could be converted, if it doesn't.
+    pub(crate) nothing: Option<String>,
 }
 
 /// One tensor of a [`Model`].
@@ -34,25 +39,35 @@ pub struct ModelTensor {
     pub(crate) attributes: Vec<(String, Value)>,
     /// A check value that the source file holds for the tensor, as text.
     pub(crate) checksum: Option<String>,
+    /// How the source's own format can write the tensor again as it was.
+    pub(crate) native: Option<Native>,
+    /// Whether it is a statistic that an optimizer keeps about another tensor.
+    pub(crate) is_stat: bool,
 }
 
 impl Model {
     /// Everything in `archive`; no data is read.
     pub fn of(archive: &Archive) -> Self {
-        let tensor = |entry: &Entry<'_>| ModelTensor {
-            name: entry.name().to_owned(),
-            dtype: entry.dtype(),
-            dtype_name: entry.dtype_name().into_owned(),
-            shape: entry.shape().clone(),
-            order: entry.order(),
-            data: archive.data(entry).map_err(|error| error.to_string()),
-            attributes: Vec::new(),
-            checksum: None,
-        };
         let mut model = Self {
             format: archive.format(),
             metadata: archive.metadata(),
-            tensors: archive.entries().iter().map(tensor).collect(),
+            tensors: archive
+                .entries()
+                .iter()
+                .map(|entry| archive.model_tensor(entry))
+                .collect(),
+            signed: match archive {
+                #[cfg(feature = "burnpack")]
+                Archive::Burnpack(archive) => crate::codec::burnpack::signed_scalars(archive),
+                #[allow(unreachable_patterns, reason = "a build may have one codec only")]
+                _ => Vec::new(),
+            },
+            nothing: match archive {
+                #[cfg(feature = "primitiv")]
+                Archive::Primitiv(archive) => crate::codec::primitiv::no_model(archive),
+                #[allow(unreachable_patterns, reason = "a build may have one codec only")]
+                _ => None,
+            },
         };
         Record::restore(&mut model);
         model
@@ -80,6 +95,11 @@ impl Model {
             )));
         }
         for (tensor, name) in self.tensors.iter_mut().zip(names) {
+            #[cfg(feature = "primitiv")]
+            if tensor.name != name && matches!(tensor.native, Some(Native::Primitiv(_))) {
+                // The parts of its address are no longer what they were.
+                tensor.native = None;
+            }
             tensor.name = name;
         }
         Ok(())

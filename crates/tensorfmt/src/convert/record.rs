@@ -6,9 +6,6 @@ use tensor_core::Value;
 use super::Model;
 use crate::json::{float_word, from_json, to_json};
 
-/// The metadata key under which text-only formats carry what text alone would lose.
-pub(crate) const KEY: &str = "tensorfmt";
-
 /// What a format whose metadata is text can't say in its own way: which metadata values are no
 /// text, and what only some formats say about single tensors. It travels as JSON under one key
 /// beside the values themselves, which stay readable for everyone:
@@ -26,9 +23,19 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// The metadata key that carries it.
+    pub(crate) const KEY: &str = "tensorfmt";
+
+    /// Notes where a key stands among the metadata.
+    pub(crate) fn note_order(&mut self, key: &str) {
+        if self.order.last().is_none_or(|last| last != key) {
+            self.order.push(key.to_owned());
+        }
+    }
+
     /// The text of a value, with a note of its type unless it is text already.
     pub(crate) fn text_of(&mut self, key: &str, value: &Value) -> String {
-        self.order.push(key.to_owned());
+        self.note_order(key);
         let (kind, text) = match value {
             Value::Text(text) => return text.clone(),
             Value::Int(value)
@@ -52,7 +59,7 @@ impl Record {
         }
     }
 
-    /// The value of [`KEY`], `None` where there is nothing to say.
+    /// The value of [`KEY`](Self::KEY), `None` where there is nothing to say.
     pub(crate) fn to_text(&self) -> Option<String> {
         let mut object = Map::new();
         if !self.order.is_sorted() {
@@ -69,7 +76,7 @@ impl Record {
     /// Gives a model that was read from such a format its types and attributes back. A record
     /// that makes no sense stays what it is: a text.
     pub(crate) fn restore(model: &mut Model) {
-        let Some(at) = model.metadata.iter().position(|(key, _)| key == KEY) else {
+        let Some(at) = model.metadata.iter().position(|(key, _)| key == Self::KEY) else {
             return;
         };
         let text = model.metadata.get(at).and_then(|(_, value)| value.as_str());

@@ -1,49 +1,28 @@
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use tensor_core::{
-    Cast, DType, Order, Shape, Source, Ticker, Transposed, Value, WriteOptions, walk,
+    Cast, DType, Kind, Order, Shape, Source, Ticker, Transposed, WriteOptions, walk,
 };
 
-use super::record::{KEY, Record};
 use super::{Layout, Loss, LossKind, Model, ModelTensor, Options, Plan, Refusal, Target};
+use crate::codec::{self, Capabilities, Prepared};
 use crate::{Error, Result};
-
-/// What a target can hold.
-pub(crate) struct Capabilities {
-    pub(crate) holds: fn(DType) -> bool,
-    ranks: std::ops::RangeInclusive<usize>,
-    /// Whether a dim may be 0.
-    empty: bool,
-    order: Order,
-    /// Why a name can't be held.
-    name: fn(&str) -> Option<String>,
-}
 
 /// What `target` can hold, `None` where this build leaves it out.
 pub(crate) fn capabilities(target: Target) -> Option<Capabilities> {
     match target {
         #[cfg(feature = "mag")]
-        Target::Mag => Some(Capabilities {
-            holds: |dtype| mag_format::DTypeCode::from_dtype(dtype).is_some(),
-            ranks: 1..=255,
-            empty: false,
-            order: Order::RowMajor,
-            name: |name| {
-                let held = (1..=65535).contains(&name.len()) && !name.contains('\0');
-                (!held).then(|| "a mag name has 1 to 65535 bytes and no NUL".into())
-            },
-        }),
+        Target::Mag => Some(codec::mag::CAPABILITIES),
+        #[cfg(feature = "ztensor")]
+        Target::Ztensor => Some(codec::ztensor::CAPABILITIES),
+        #[cfg(feature = "burnpack")]
+        Target::Burnpack => Some(codec::burnpack::CAPABILITIES),
+        #[cfg(feature = "primitiv")]
+        Target::Primitiv => Some(codec::primitiv::CAPABILITIES),
         #[cfg(feature = "safetensors")]
-        Target::Safetensors => Some(Capabilities {
-            holds: |dtype| crate::safetensors::name_of(dtype).is_some(),
-            ranks: 0..=usize::MAX,
-            empty: true,
-            order: Order::RowMajor,
-            name: |name| {
-                (name == "__metadata__").then(|| "the name is the safetensors header's own".into())
-            },
-        }),
+        Target::Safetensors => Some(codec::safetensors::CAPABILITIES),
         #[allow(unreachable_patterns, reason = "a build may have every codec")]
         _ => None,
     }
@@ -54,6 +33,12 @@ pub(crate) fn capabilities(target: Target) -> Option<Capabilities> {
 pub(crate) enum Writer {
     #[cfg(feature = "mag")]
     Mag(mag_format::Builder),
+    #[cfg(feature = "ztensor")]
+    Ztensor(ztensor_format::Builder),
+    #[cfg(feature = "burnpack")]
+    Burnpack(burnpack_format::Builder),
+    #[cfg(feature = "primitiv")]
+    Primitiv(codec::primitiv::Writer),
     #[cfg(feature = "safetensors")]
     Safetensors(crate::safetensors::Builder),
 }
@@ -63,30 +48,53 @@ impl Writer {
         match self {
             #[cfg(feature = "mag")]
             Self::Mag(builder) => Ok(builder.write_file_with(path, options)?),
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor(builder) => Ok(builder.write_file_with(path, options)?),
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack(builder) => Ok(builder.write_file_with(path, options)?),
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv(builder) => Ok(builder.write_file_with(path, options)?),
             #[cfg(feature = "safetensors")]
             Self::Safetensors(builder) => Ok(builder.write_file_with(path, options)?),
+            #[allow(
+                unreachable_patterns,
+                reason = "a build without any codec has no variant"
+            )]
+            _ => unreachable!("a target of a codec that this build leaves out"),
         }
     }
 }
 
-/// A tensor as the target will hold it.
-struct Prepared {
-    name: String,
-    dtype: DType,
-    shape: Shape,
-    order: Order,
-    data: Arc<dyn Source>,
-    attributes: Vec<(String, Value)>,
-}
-
 pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Plan> {
     let capabilities = capabilities(target).ok_or(Error::Disabled(target.format()))?;
+    check_options(target, options)?;
+    if let Some(reason) = model.nothing {
+        return Err(refusal(reason));
+    }
+    let mut model = model;
     let mut losses = Vec::new();
     let mut refusals = Vec::new();
     let mut tensors = Vec::new();
-    for tensor in model.tensors {
+    let home = model.format == target.format();
+    let twice = names_used_twice(&model);
+    for tensor in std::mem::take(&mut model.tensors) {
+        if tensor.is_stat && !home && !options.with_stats {
+            let reason = "a statistic; converted only with the option for it";
+            losses.push(Loss::new(LossKind::Tensor, tensor.name, reason));
+            continue;
+        }
+        if twice.contains(&tensor.name) && !home {
+            let (tensor, dtype) = (tensor.name, tensor.dtype_name);
+            let reason = "two tensors have this name; rename or leave out one of them".into();
+            refusals.push(Refusal {
+                tensor,
+                dtype,
+                reason,
+            });
+            continue;
+        }
         let (name, dtype) = (tensor.name.clone(), tensor.dtype_name.clone());
-        match prepare(tensor, &capabilities, options, target, &mut losses)? {
+        match prepare(tensor, &capabilities, options, target, home, &mut losses)? {
             Ok(prepared) => tensors.push(prepared),
             Err(reason) if options.skip_unsupported => {
                 losses.push(Loss::new(
@@ -111,12 +119,26 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
         .fold(0, u64::saturating_add);
     let writer = match target {
         #[cfg(feature = "mag")]
-        Target::Mag => mag(tensors, &model.metadata, &mut losses)?,
+        Target::Mag => codec::mag::build(&model, tensors, options, &mut losses).map(Writer::Mag),
+        #[cfg(feature = "ztensor")]
+        Target::Ztensor => {
+            codec::ztensor::build(&model, tensors, options, &mut losses).map(Writer::Ztensor)
+        }
+        #[cfg(feature = "burnpack")]
+        Target::Burnpack => {
+            codec::burnpack::build(&model, tensors, options, &mut losses).map(Writer::Burnpack)
+        }
+        #[cfg(feature = "primitiv")]
+        Target::Primitiv => {
+            codec::primitiv::build(&model, tensors, options, &mut losses).map(Writer::Primitiv)
+        }
         #[cfg(feature = "safetensors")]
-        Target::Safetensors => safetensors(tensors, &model.metadata)?,
+        Target::Safetensors => codec::safetensors::build(&model, tensors, options, &mut losses)
+            .map(Writer::Safetensors),
         #[allow(unreachable_patterns, reason = "a build may have every codec")]
-        _ => return Err(Error::Disabled(target.format())),
+        _ => Err(Error::Disabled(target.format())),
     };
+    let writer = writer.map_err(refuse)?;
     Ok(Plan {
         target,
         losses,
@@ -125,15 +147,81 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
     })
 }
 
+/// What the target's builder does not take is refused like what is known to be beyond the target.
+fn refuse(error: Error) -> Error {
+    match error.kind() {
+        Kind::Build if !matches!(error, Error::Usage(_)) => refusal(error.to_string()),
+        _ => error,
+    }
+}
+
+fn refusal(reason: String) -> Error {
+    Error::Refused(vec![Refusal {
+        tensor: String::new(),
+        dtype: String::new(),
+        reason,
+    }])
+}
+
+/// Names that more than one tensor of the model has.
+fn names_used_twice(model: &Model) -> HashSet<String> {
+    let mut seen = HashSet::with_capacity(model.tensors.len());
+    let names = model.tensors.iter().map(|tensor| &tensor.name);
+    names
+        .filter(|name| !seen.insert(name.as_str()))
+        .cloned()
+        .collect()
+}
+
+/// Refuses options that would be without effect.
+fn check_options(target: Target, options: &Options) -> Result<()> {
+    let name = target.name();
+    if options.zstd.is_some() && target != Target::Ztensor {
+        return Err(Error::Usage(format!(
+            "a {name} file can't be compressed with zstd"
+        )));
+    }
+    if options.whole_names && target != Target::Primitiv {
+        return Err(Error::Usage(format!(
+            "names in a {name} file have no parts"
+        )));
+    }
+    if options.checksum.is_some() && target != Target::Ztensor {
+        return Err(Error::Usage(format!(
+            "a {name} file has no choice of checksums"
+        )));
+    }
+    Ok(())
+}
+
 /// Casts and reorders a tensor so that the target can hold it, or says why it can't.
 fn prepare(
     tensor: ModelTensor,
     target: &Capabilities,
     options: &Options,
     to: Target,
+    home: bool,
     losses: &mut Vec<Loss>,
 ) -> Result<Result<Prepared, String>> {
     let name = tensor.name;
+    // What comes from the target's own format and stays as it is, can be held as it was.
+    let changes = options
+        .cast
+        .is_some_and(|to| tensor.dtype.is_some_and(|from| to != from));
+    let native = tensor.native.filter(|_| home && !changes);
+    if let (Some(dtype), Ok(data), true) = (tensor.dtype, &tensor.data, native.is_some()) {
+        let (shape, order, data) = (tensor.shape, tensor.order, data.clone());
+        let attributes = tensor.attributes;
+        return Ok(Ok(Prepared {
+            name,
+            dtype,
+            shape,
+            order,
+            data,
+            attributes,
+            native,
+        }));
+    }
     let (data, dtype) = match (tensor.data, tensor.dtype) {
         (Ok(data), Some(dtype)) => (data, dtype),
         (Err(reason), _) => return Ok(Err(reason)),
@@ -173,13 +261,15 @@ fn prepare(
         let reason = format!("{checksum} is of the source's bytes and is not carried over");
         losses.push(Loss::new(LossKind::Checksum, &*name, reason));
     }
+    let attributes = tensor.attributes;
     Ok(Ok(Prepared {
         name,
         dtype,
         shape,
         order,
         data,
-        attributes: tensor.attributes,
+        attributes,
+        native: None,
     }))
 }
 
@@ -287,85 +377,4 @@ fn reorder(
     let transposed = Transposed::new(data, dtype, &shape, order)
         .map_err(|error| Error::Usage(error.to_string()))?;
     Ok((shape, to, Arc::new(transposed)))
-}
-
-#[cfg(feature = "mag")]
-fn mag(
-    tensors: Vec<Prepared>,
-    metadata: &[(String, Value)],
-    losses: &mut Vec<Loss>,
-) -> Result<Writer> {
-    use mag_format::MetaValue;
-
-    let mut builder = mag_format::Builder::new();
-    for (key, value) in metadata {
-        let held = match value {
-            Value::Int(value) => i64::try_from(*value).ok().map(MetaValue::I64),
-            Value::Float(value) => Some(MetaValue::F64(*value)),
-            Value::Bool(value) => Some(MetaValue::I64((*value).into())),
-            _ => None,
-        };
-        let reason = match held.map(|held| builder.metadata(key, held)) {
-            Some(Ok(_)) if matches!(value, Value::Bool(_)) => "held as an integer".to_owned(),
-            Some(Ok(_)) => continue,
-            Some(Err(error)) => error.to_string(),
-            None => "mag metadata holds 64-bit integers and floats only".to_owned(),
-        };
-        losses.push(Loss::new(LossKind::Metadata, key, reason));
-    }
-    for tensor in tensors {
-        lose_attributes(
-            &tensor,
-            "a mag file says nothing but dtype and shape",
-            losses,
-        );
-        let Prepared {
-            name,
-            dtype,
-            shape,
-            order,
-            data,
-            ..
-        } = tensor;
-        builder.deferred(name, dtype, shape, order, data)?;
-    }
-    Ok(Writer::Mag(builder))
-}
-
-#[cfg(feature = "safetensors")]
-fn safetensors(tensors: Vec<Prepared>, metadata: &[(String, Value)]) -> Result<Writer> {
-    let mut builder = crate::safetensors::Builder::new();
-    let mut record = Record::default();
-    for (key, value) in metadata {
-        builder.metadata(key, record.text_of(key, value))?;
-    }
-    for tensor in &tensors {
-        record.attributes(&tensor.name, &tensor.attributes);
-    }
-    if let Some(text) = record.to_text() {
-        builder.metadata(KEY, text)?;
-    }
-    for Prepared {
-        name,
-        dtype,
-        shape,
-        order,
-        data,
-        ..
-    } in tensors
-    {
-        builder.deferred(name, dtype, shape, order, data)?;
-    }
-    Ok(Writer::Safetensors(builder))
-}
-
-/// Notes everything that is said about a tensor as lost.
-fn lose_attributes(tensor: &Prepared, reason: &str, losses: &mut Vec<Loss>) {
-    for (key, _) in &tensor.attributes {
-        losses.push(Loss::new(
-            LossKind::Attribute,
-            format!("{}: {key}", tensor.name),
-            reason,
-        ));
-    }
 }

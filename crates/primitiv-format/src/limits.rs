@@ -1,0 +1,32 @@
+/// How much of a file the reader is willing to take on.
+///
+/// ```
+/// let mut limits = primitiv_format::Limits::default();
+/// limits.max_path_parts = 10;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Parts of one address. The default of 1024 is far beyond any model; the format has none.
+    pub max_path_parts: u32,
+    /// Bytes of memory that the list of entries may take beyond the size of the file. An entry
+    /// takes some 200 bytes, and a file can hold one in 23; the default of 64 MiB only stops
+    /// files of millions of single numbers.
+    pub max_index_overhead: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_path_parts: 1024,
+            max_index_overhead: 64 << 20,
+        }
+    }
+}
+
+/// The highest rank; counted before trailing ones are dropped.
+pub(crate) const MAX_RANK: u32 = 8;
+/// The most elements of a shape, its batch counted in.
+pub(crate) const MAX_VOLUME: u64 = u32::MAX as u64;
+/// The most bytes of a tensor.
+pub(crate) const MAX_DATA: u64 = u32::MAX as u64;

@@ -1,0 +1,562 @@
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use tensor_core::{
+    DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker, WriteOptions,
+    hinted_vec,
+};
+
+use crate::layout::{DataType, VERSION};
+use crate::limits::{MAX_DATA, MAX_RANK};
+use crate::msgpack::{put_array_len, put_bin_len, put_f32, put_map_len, put_str, put_u32};
+use crate::object::Optimizer;
+use crate::read::Archive;
+use crate::{BuildError, Result};
+
+/// Collects parameters, then writes a file at once, byte for byte as the reference library does.
+///
+/// A [`new`](Self::new) one writes a Model, its parameters sorted by address as the library
+/// writes them; [`parameter_file`](Self::parameter_file) and [`tensor_file`](Self::tensor_file)
+/// write one of the smaller objects. A tensor shares its bytes with the builder; a deferred one
+/// is pulled in windows while it is written. The same calls give the same bytes.
+///
+/// ```
+/// use primitiv_format::{Builder, Bytes, DType, Order, Shape};
+///
+/// let mut builder = Builder::new();
+/// let zeros = Bytes::from_static(&[0; 24]);
+/// let shape = Shape::new(&[2, 3])?;
+/// builder.deferred("encoder.W", DType::F32, shape, Order::ColumnMajor, zeros)?;
+/// assert_eq!(builder.encoded_len()?, 78);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Builder {
+    object: DataType,
+    split: bool,
+    sort: bool,
+    parameters: Vec<Planned>,
+}
+
+struct Planned {
+    path: Vec<Box<str>>,
+    value: Data,
+    stats: Vec<(Box<str>, Data)>,
+    stat_names: NameTable,
+}
+
+struct Data {
+    dims: Vec<u32>,
+    batch: u32,
+    source: Arc<dyn Source>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::of(DataType::Model)
+    }
+}
+
+impl Builder {
+    /// A builder of a Model file.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A builder of a Parameter file: one tensor, with statistics; its name is not written.
+    #[must_use]
+    pub fn parameter_file() -> Self {
+        Self::of(DataType::Parameter)
+    }
+
+    /// A builder of a Tensor file: one tensor; its name is not written.
+    #[must_use]
+    pub fn tensor_file() -> Self {
+        Self::of(DataType::Tensor)
+    }
+
+    fn of(object: DataType) -> Self {
+        Self {
+            object,
+            split: true,
+            sort: true,
+            parameters: Vec::new(),
+        }
+    }
+
+    /// Whether a name is split at `.` into the parts of an address. On unless set.
+    pub fn split_names(&mut self, split: bool) -> &mut Self {
+        self.split = split;
+        self
+    }
+
+    /// Whether the parameters of a model are sorted by address. On unless set; else they keep
+    /// the order of the calls.
+    pub fn sort(&mut self, sort: bool) -> &mut Self {
+        self.sort = sort;
+        self
+    }
+
+    /// Adds a parameter; its bytes are shared, not copied.
+    ///
+    /// # Errors
+    /// [`BuildError`] where the format can't hold the name, dtype, shape or order.
+    pub fn tensor(&mut self, name: impl Into<String>, tensor: Tensor) -> Result<&mut Self> {
+        let (dtype, shape, order) = (tensor.dtype(), tensor.shape().clone(), tensor.order());
+        self.deferred(name, dtype, shape, order, tensor.data().clone())
+    }
+
+    /// Adds a parameter whose little-endian bytes are pulled from `data` when the file is
+    /// written. Trailing dims of 1 are not written: the format drops them.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor), and where `data` has another length than dtype and shape ask
+    /// for.
+    pub fn deferred(
+        &mut self,
+        name: impl Into<String>,
+        dtype: DType,
+        shape: Shape,
+        order: Order,
+        data: impl Source + 'static,
+    ) -> Result<&mut Self> {
+        let name = name.into();
+        let path: Vec<&str> = if self.split {
+            name.split('.').collect()
+        } else {
+            [&*name].into()
+        };
+        self.parameter(&path, dtype, shape, order, data)
+    }
+
+    /// Adds a parameter at an address, whatever its parts contain.
+    ///
+    /// # Errors
+    /// As [`deferred`](Self::deferred).
+    pub fn parameter(
+        &mut self,
+        path: &[&str],
+        dtype: DType,
+        shape: Shape,
+        order: Order,
+        data: impl Source + 'static,
+    ) -> Result<&mut Self> {
+        let name = path.join(".");
+        if path.is_empty() || name.len() as u64 > MAX_DATA {
+            return Err(BuildError::Name {
+                name: name.chars().take(60).collect(),
+            }
+            .into());
+        }
+        let value = plan(&name, dtype, &shape, order, 1, Arc::new(data))?;
+        self.parameters.push(Planned {
+            path: path.iter().map(|&part| part.into()).collect(),
+            value,
+            stats: Vec::new(),
+            stat_names: NameTable::default(),
+        });
+        Ok(self)
+    }
+
+    /// Adds a statistic to the parameter that was added last.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor), and [`BuildError::StatFirst`].
+    pub fn stat(&mut self, key: impl Into<String>, tensor: Tensor) -> Result<&mut Self> {
+        let (dtype, shape, order) = (tensor.dtype(), tensor.shape().clone(), tensor.order());
+        self.deferred_stat(key, dtype, shape, order, 1, tensor.data().clone())
+    }
+
+    /// Adds a statistic whose bytes are pulled when the file is written. With a `batch` above 1
+    /// the last dim of `shape` is the batch.
+    ///
+    /// # Errors
+    /// As [`deferred`](Self::deferred), and [`BuildError::StatFirst`].
+    pub fn deferred_stat(
+        &mut self,
+        key: impl Into<String>,
+        dtype: DType,
+        shape: Shape,
+        order: Order,
+        batch: u32,
+        data: impl Source + 'static,
+    ) -> Result<&mut Self> {
+        let key = key.into();
+        let Some(parameter) = self.parameters.last_mut() else {
+            return Err(BuildError::StatFirst { name: key }.into());
+        };
+        let data = plan(&key, dtype, &shape, order, batch, Arc::new(data))?;
+        parameter
+            .stat_names
+            .push(&mut parameter.stats, |(key, _)| key, (key.into(), data))
+            .map_err(|(key, _)| BuildError::Duplicate { name: key.into() })?;
+        Ok(self)
+    }
+
+    /// A builder that writes what `archive` holds, in its order; `None` where that is a shape or
+    /// an optimizer. Data is pulled from the archive when the file is written.
+    ///
+    /// # Errors
+    /// What can't be written again; no archive that opened has such a thing.
+    pub fn copy_of(archive: &Archive) -> Result<Option<Self>> {
+        let mut builder = match archive.data_type() {
+            DataType::Shape | DataType::Optimizer => return Ok(None),
+            object => Self::of(object),
+        };
+        builder.sort = false;
+        for entry in archive.entries() {
+            let (shape, data) = (entry.shape().clone(), archive.data(entry)?);
+            let order = Order::ColumnMajor;
+            if let Some(key) = entry.stat() {
+                builder.deferred_stat(key, DType::F32, shape, order, entry.batch(), data)?;
+                continue;
+            }
+            let path: Vec<&str> = entry.path().collect();
+            let path: &[&str] = if path.is_empty() { &[""] } else { &path };
+            // The tensor of a Tensor file may have a batch, a parameter's value may not.
+            let name = entry.name().to_string();
+            let value = plan(&name, DType::F32, &shape, order, entry.batch(), data)?;
+            builder.parameters.push(Planned {
+                path: path.iter().map(|&part| part.into()).collect(),
+                value,
+                stats: Vec::new(),
+                stat_names: NameTable::default(),
+            });
+        }
+        Ok(Some(builder))
+    }
+
+    /// Size of the file in bytes.
+    ///
+    /// # Errors
+    /// [`BuildError`] where the addresses conflict, or the object holds another number of tensors.
+    pub fn encoded_len(&self) -> Result<u64> {
+        let mut len = self.head()?.len() as u64;
+        for parameter in self.in_order()? {
+            len += parameter.key(self.object).len() as u64;
+            len += parameter.value.head().len() as u64 + parameter.value.source.size();
+            if self.object != DataType::Tensor {
+                len += 5;
+                for (key, data) in &parameter.stats {
+                    let mut head = Vec::new();
+                    put_str(&mut head, key);
+                    len += (head.len() + data.head().len()) as u64 + data.source.size();
+                }
+            }
+        }
+        Ok(len)
+    }
+
+    /// The file in memory.
+    ///
+    /// # Errors
+    /// As [`encoded_len`](Self::encoded_len), and what a deferred tensor's source fails with.
+    pub fn to_vec(&self) -> Result<Vec<u8>> {
+        let mut sink = Sink::new(hinted_vec(self.encoded_len()?));
+        self.write(&mut sink, &WriteOptions::default())?;
+        Ok(sink.into_inner())
+    }
+
+    /// Writes the file to `out`, front to back.
+    ///
+    /// # Errors
+    /// As [`to_vec`](Self::to_vec), and what `out` fails with.
+    #[cfg(feature = "std")]
+    pub fn write_to(&self, out: impl std::io::Write) -> Result<()> {
+        self.write_to_with(out, &WriteOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`write_to`](Self::write_to), or a stop on request.
+    #[cfg(feature = "std")]
+    pub fn write_to_with(
+        &self,
+        out: impl std::io::Write,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        self.write(&mut Sink::new(out), options)
+    }
+
+    /// Writes the file at `path`, which appears only when it is complete and is never written
+    /// to while it exists (`tensor_core::AtomicFile`).
+    ///
+    /// # Errors
+    /// As [`write_to`](Self::write_to); the target is then as it was.
+    #[cfg(feature = "std")]
+    pub fn write_file(&self, path: impl AsRef<std::path::Path>) -> Result<()> {
+        self.write_file_with(path, &WriteOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`write_file`](Self::write_file), or a stop on request.
+    #[cfg(feature = "std")]
+    pub fn write_file_with(
+        &self,
+        path: impl AsRef<std::path::Path>,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        // What the format can't hold fails before the first byte.
+        self.check()?;
+        let mut sink = Sink::new(tensor_core::AtomicFile::create(path, options)?);
+        self.write(&mut sink, options)?;
+        Ok(sink.into_inner().commit()?)
+    }
+
+    /// Whether what was collected can be written.
+    ///
+    /// # Errors
+    /// [`BuildError`] where the addresses conflict, or the object holds another number of tensors.
+    pub fn check(&self) -> Result<()> {
+        self.in_order().map(|_| ())
+    }
+
+    fn write<O: Output>(&self, sink: &mut Sink<O>, options: &WriteOptions<'_>) -> Result<()> {
+        let parameters = self.in_order()?;
+        let ticker = Ticker::new(options.progress);
+        sink.put(&self.head()?)?;
+        for parameter in parameters {
+            sink.put(&parameter.key(self.object))?;
+            parameter.value.write(sink, &ticker)?;
+            if self.object == DataType::Tensor {
+                continue;
+            }
+            let mut count = Vec::new();
+            put_u32(&mut count, length(parameter.stats.len())?);
+            sink.put(&count)?;
+            for (key, data) in &parameter.stats {
+                let mut head = Vec::new();
+                put_str(&mut head, key);
+                sink.put(&head)?;
+                data.write(sink, &ticker)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn head(&self) -> Result<Vec<u8>> {
+        let mut head = header(self.object);
+        if self.object == DataType::Model {
+            put_u32(&mut head, length(self.parameters.len())?);
+        }
+        Ok(head)
+    }
+
+    /// The parameters as they will be written, after all checks that need to see all of them.
+    fn in_order(&self) -> Result<Vec<&Planned>> {
+        let count = self.parameters.len();
+        let wrong = |object, expected| {
+            Err(BuildError::Count {
+                object,
+                expected,
+                got: count,
+            }
+            .into())
+        };
+        match self.object {
+            DataType::Parameter if count != 1 => return wrong("Parameter", "exactly one tensor"),
+            DataType::Tensor if count != 1 => return wrong("Tensor", "exactly one tensor"),
+            DataType::Tensor if self.parameters.iter().any(|p| !p.stats.is_empty()) => {
+                return wrong("Tensor", "no statistics");
+            }
+            _ => {}
+        }
+        let mut sorted: Vec<&Planned> = self.parameters.iter().collect();
+        sorted.sort_by(|a, b| a.path.cmp(&b.path));
+        for (shorter, longer) in sorted.iter().zip(sorted.iter().skip(1)) {
+            if !longer.path.starts_with(&shorter.path) {
+                continue;
+            }
+            let parameter = shorter.path.join(".");
+            if longer.path.len() == shorter.path.len() {
+                return Err(BuildError::Duplicate { name: parameter }.into());
+            }
+            return Err(BuildError::PathConflict {
+                parameter,
+                inner: longer.path.join("."),
+            }
+            .into());
+        }
+        if self.object != DataType::Tensor {
+            if let Some(batched) = self.parameters.iter().find(|p| p.value.batch != 1) {
+                let (name, batch) = (batched.path.join("."), batched.value.batch);
+                return Err(BuildError::ValueBatch { name, batch }.into());
+            }
+        }
+        Ok(if self.sort {
+            sorted
+        } else {
+            self.parameters.iter().collect()
+        })
+    }
+}
+
+impl Planned {
+    /// The address, in a model.
+    fn key(&self, object: DataType) -> Vec<u8> {
+        let mut key = Vec::new();
+        if object == DataType::Model {
+            put_array_len(&mut key, u32::try_from(self.path.len()).unwrap_or(u32::MAX));
+            for part in &self.path {
+                put_str(&mut key, part);
+            }
+        }
+        key
+    }
+}
+
+impl Data {
+    /// Shape, and the head of the bin.
+    fn head(&self) -> Vec<u8> {
+        let mut head = Vec::new();
+        put_array_len(
+            &mut head,
+            u32::try_from(self.dims.len()).unwrap_or(u32::MAX),
+        );
+        for &dim in &self.dims {
+            put_u32(&mut head, dim);
+        }
+        put_u32(&mut head, self.batch);
+        put_bin_len(
+            &mut head,
+            u32::try_from(self.source.size()).unwrap_or(u32::MAX),
+        );
+        head
+    }
+
+    fn write<O: Output>(&self, sink: &mut Sink<O>, ticker: &Ticker<'_>) -> Result<()> {
+        sink.put(&self.head())?;
+        Ok(sink.copy_from(&self.source, ticker)?)
+    }
+}
+
+impl Optimizer {
+    /// The Optimizer file.
+    ///
+    /// # Errors
+    /// [`BuildError::Name`] where there are more than 2^32-1 configurations.
+    pub fn to_vec(&self) -> Result<Vec<u8>> {
+        let mut out = header(DataType::Optimizer);
+        put_map_len(&mut out, length(self.uints.len())?);
+        for (key, value) in &self.uints {
+            put_str(&mut out, key);
+            put_u32(&mut out, *value);
+        }
+        put_map_len(&mut out, length(self.floats.len())?);
+        for (key, value) in &self.floats {
+            put_str(&mut out, key);
+            put_f32(&mut out, *value);
+        }
+        Ok(out)
+    }
+
+    /// Writes the Optimizer file at `path`, as [`Builder::write_file`] does.
+    ///
+    /// # Errors
+    /// As [`to_vec`](Self::to_vec), and what the operating system says.
+    #[cfg(feature = "std")]
+    pub fn write_file(&self, path: impl AsRef<std::path::Path>) -> Result<()> {
+        let bytes = self.to_vec()?;
+        let file = tensor_core::AtomicFile::create(path, &WriteOptions::default())?;
+        let mut sink = Sink::new(file);
+        sink.put(&bytes)?;
+        Ok(sink.into_inner().commit()?)
+    }
+}
+
+fn header(object: DataType) -> Vec<u8> {
+    let mut header = Vec::new();
+    for word in [VERSION.0, VERSION.1, object.code()] {
+        put_u32(&mut header, word);
+    }
+    header
+}
+
+/// Checks a tensor and takes its shape apart.
+fn plan(
+    name: &str,
+    dtype: DType,
+    shape: &Shape,
+    order: Order,
+    batch: u32,
+    source: Arc<dyn Source>,
+) -> Result<Data, BuildError> {
+    let name = || name.to_string();
+    if dtype != DType::F32 {
+        return Err(BuildError::DType {
+            name: name(),
+            dtype,
+        });
+    }
+    if order != Order::ColumnMajor && !shape.is_order_free() {
+        return Err(BuildError::Order { name: name() });
+    }
+    let elements = shape.elements();
+    if elements == 0 {
+        return Err(BuildError::Empty { name: name() });
+    }
+    let expected = elements.saturating_mul(4);
+    if expected > MAX_DATA {
+        return Err(BuildError::TooLarge {
+            name: name(),
+            elements,
+        });
+    }
+    if source.size() != expected {
+        let error = ShapeError::DataLength {
+            expected,
+            got: source.size(),
+        };
+        return Err(BuildError::Shape {
+            name: name(),
+            error,
+        });
+    }
+    let mut dims = shape.dims().to_vec();
+    if batch != 1 && dims.pop() != Some(batch.into()) {
+        return Err(BuildError::ValueBatch {
+            name: name(),
+            batch,
+        });
+    }
+    while dims.last() == Some(&1) {
+        dims.pop();
+    }
+    if dims.len() > MAX_RANK as usize {
+        return Err(BuildError::Rank {
+            name: name(),
+            rank: dims.len(),
+        });
+    }
+    // Each is at most the number of elements, which fits.
+    let dims = dims
+        .iter()
+        .map(|&dim| u32::try_from(dim).unwrap_or(u32::MAX))
+        .collect();
+    Ok(Data {
+        dims,
+        batch,
+        source,
+    })
+}
+
+fn length(count: usize) -> Result<u32, BuildError> {
+    u32::try_from(count).map_err(|_| BuildError::Name {
+        name: "more than 2^32-1 items".into(),
+    })
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("object", &self.object)
+            .field("parameters", &self.parameters.len())
+            .finish_non_exhaustive()
+    }
+}

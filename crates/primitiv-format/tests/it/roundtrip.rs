@@ -1,0 +1,125 @@
+use primitiv_format::{Archive, Builder, DType, Order, Shape, Tensor};
+use proptest::prelude::*;
+
+fn tensor() -> impl Strategy<Value = Tensor> {
+    (prop::collection::vec(1u64..4, 0..8), any::<u8>()).prop_map(|(mut dims, fill)| {
+        while dims.last() == Some(&1) {
+            dims.pop();
+        }
+        let shape = Shape::new(&dims).unwrap();
+        let len = shape.elements() * 4;
+        let data: Vec<u8> = (0..len)
+            .map(|i| (i as u8).wrapping_mul(37) ^ fill)
+            .collect();
+        Tensor::new(DType::F32, shape, data)
+            .unwrap()
+            .with_order(Order::ColumnMajor)
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(
+        parameters in prop::collection::btree_map(
+            "[a-z\u{e9}/ ]{0,12}",
+            (tensor(), prop::collection::btree_map(".{0,8}", tensor(), 0..4)),
+            0..10,
+        ),
+        sort in any::<bool>(),
+    ) {
+        let mut builder = Builder::new();
+        builder.sort(sort).split_names(false);
+        let mut want = Vec::new();
+        let in_order: Vec<_> = match sort {
+            true => parameters.into_iter().collect(),
+            false => parameters.into_iter().rev().collect(),
+        };
+        for (name, (value, stats)) in in_order {
+            builder.tensor(&name, value.clone()).unwrap();
+            want.push((name.clone(), value));
+            for (key, stat) in stats {
+                builder.stat(&key, stat.clone()).unwrap();
+                want.push((format!("{name}:{key}"), stat));
+            }
+        }
+        let file = builder.to_vec().unwrap();
+        prop_assert_eq!(file.len() as u64, builder.encoded_len().unwrap());
+        let archive = Archive::from_bytes(file.clone()).unwrap();
+        let read: Vec<_> = archive
+            .entries()
+            .iter()
+            .map(|entry| (entry.name().to_owned(), archive.read(entry).unwrap()))
+            .collect();
+        prop_assert_eq!(read, want);
+        let again = Builder::copy_of(&archive).unwrap().unwrap();
+        prop_assert_eq!(again.to_vec().unwrap(), file);
+    }
+}
+
+#[test]
+fn what_the_format_cannot_hold_is_refused_before_the_first_byte() {
+    let mut builder = Builder::new();
+    let refused = |result: primitiv_format::Result<&mut Builder>| result.unwrap_err().to_string();
+    let one = Tensor::from_slice(&[1.0f32], &[1]).unwrap();
+    assert!(refused(builder.stat("m", one.clone())).contains("before any parameter"));
+    let double = Tensor::from_slice(&[1.0f64], &[1]).unwrap();
+    assert!(refused(builder.tensor("w", double)).contains("can't hold f64"));
+    let square = Tensor::from_slice(&[1.0f32; 4], &[2, 2]).unwrap();
+    assert!(refused(builder.tensor("w", square)).contains("row-major"));
+    let empty = Tensor::from_slice::<f32>(&[], &[0, 3]).unwrap();
+    assert!(refused(builder.tensor("w", empty)).contains("no elements"));
+    let deep = Tensor::from_slice(&[1.0f32; 512], &[2; 9])
+        .unwrap()
+        .with_order(Order::ColumnMajor);
+    assert!(refused(builder.tensor("w", deep)).contains("rank 9"));
+    let ones = Tensor::from_slice(&[1.0f32; 2], &[2, 1, 1, 1, 1, 1, 1, 1, 1, 1]).unwrap();
+    builder.tensor("fine", ones).unwrap();
+
+    builder.tensor("a", one.clone()).unwrap();
+    builder.stat("m", one.clone()).unwrap();
+    assert_eq!(
+        refused(builder.stat("m", one.clone())),
+        "\"m\" is used already"
+    );
+    builder.tensor("a.b", one.clone()).unwrap();
+    let error = builder.to_vec().unwrap_err().to_string();
+    assert!(error.contains("\"a\"") && error.contains("\"a.b\"") && error.contains("split_names"));
+
+    let mut file = Builder::parameter_file();
+    assert!(
+        file.to_vec()
+            .unwrap_err()
+            .to_string()
+            .contains("exactly one tensor")
+    );
+    file.tensor("any", one.clone()).unwrap();
+    assert!(file.to_vec().is_ok());
+    file.tensor("other", one).unwrap();
+    assert!(file.to_vec().is_err());
+}
+
+#[test]
+fn a_batch_is_the_last_dim_and_stays_one() {
+    let mut builder = Builder::parameter_file();
+    builder
+        .tensor("", Tensor::from_slice(&[1.0f32], &[1]).unwrap())
+        .unwrap();
+    let batched = Tensor::from_slice(&[1.0f32; 6], &[2, 3]).unwrap();
+    let (shape, data) = (batched.shape().clone(), batched.data().clone());
+    builder
+        .deferred_stat("b", DType::F32, shape, Order::ColumnMajor, 3, data)
+        .unwrap();
+    let file = builder.to_vec().unwrap();
+    let archive = Archive::from_bytes(file.clone()).unwrap();
+    let entry = archive.entry(":b").unwrap();
+    assert_eq!((entry.dims().dims(), entry.batch()), (&[2][..], 3));
+    assert_eq!(entry.shape().dims(), [2, 3]);
+    assert_eq!(
+        Builder::copy_of(&archive)
+            .unwrap()
+            .unwrap()
+            .to_vec()
+            .unwrap(),
+        file
+    );
+}

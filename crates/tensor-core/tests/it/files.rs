@@ -1,0 +1,130 @@
+use std::fs;
+
+use tensor_core::{AtomicFile, Bytes, FileSource, Output, Source, SourceError, WriteOptions};
+
+#[test]
+fn a_file_reads_as_its_bytes_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bytes");
+    let bytes: Vec<u8> = (0..10_000u32).map(|i| (i * 7) as u8).collect();
+    fs::write(&path, &bytes).unwrap();
+    let (file, memory) = (FileSource::open(&path).unwrap(), Bytes::from(bytes));
+    assert_eq!(file.size(), memory.size());
+    for (start, end) in [
+        (0, 10_000),
+        (1, 2),
+        (9_999, 10_000),
+        (10_000, 10_000),
+        (10, 5_000),
+    ] {
+        assert_eq!(
+            file.read(start..end).unwrap(),
+            memory.read(start..end).unwrap()
+        );
+    }
+    for (start, end) in [(0, 10_001), (10_001, 10_001), (u64::MAX, u64::MAX), (9, 3)] {
+        let both = (file.read(start..end), memory.read(start..end));
+        assert!(
+            matches!(
+                both,
+                (
+                    Err(SourceError::OutOfBounds { .. }),
+                    Err(SourceError::OutOfBounds { .. })
+                )
+            ),
+            "{start}..{end}: {both:?}"
+        );
+    }
+}
+
+#[cfg(feature = "mmap")]
+#[test]
+fn a_map_reads_as_its_file_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bytes");
+    for len in [0usize, 1, 4096, 5000] {
+        fs::write(&path, vec![7u8; len]).unwrap();
+        // SAFETY: the test owns the file and does not touch it while the map lives.
+        #[allow(unsafe_code, reason = "the promise above")]
+        let map = unsafe { tensor_core::MappedFile::open(&path) }.unwrap();
+        assert_eq!(map.size(), len as u64);
+        assert_eq!(map.read(0..len as u64).unwrap(), vec![7u8; len]);
+        assert!(map.read(0..len as u64 + 1).is_err());
+    }
+}
+
+#[test]
+fn large_buffers_start_on_a_page_and_small_ones_on_a_line() {
+    let bytes = Bytes::from(vec![1u8; 3 << 20]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bytes");
+    fs::write(&path, &bytes).unwrap();
+    let file = FileSource::open(&path).unwrap();
+    assert_eq!(file.read(1..3 << 20).unwrap().as_ptr() as usize % 4096, 0);
+    assert_eq!(file.read(1..1000).unwrap().as_ptr() as usize % 64, 0);
+}
+
+#[test]
+fn a_missing_file_and_a_folder_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = FileSource::open(folder.path().join("absent")).unwrap_err();
+    assert!(error.to_string().contains("absent"));
+    let error = FileSource::open(folder.path()).unwrap_err();
+    assert_eq!(error.source.kind(), std::io::ErrorKind::IsADirectory);
+}
+
+#[test]
+fn an_atomic_file_appears_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out");
+    fs::write(&path, b"old").unwrap();
+    let mut dropped = AtomicFile::create(&path, &WriteOptions::default()).unwrap();
+    dropped.put(&[1; 1 << 20]).unwrap();
+    drop(dropped);
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    let mut kept = AtomicFile::create(&path, &WriteOptions::default()).unwrap();
+    kept.put(b"new").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    kept.commit().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn in_place_keeps_the_file_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, link) = (folder.path().join("out"), folder.path().join("link"));
+    fs::write(&path, b"old and longer").unwrap();
+    fs::hard_link(&path, &link).unwrap();
+    let mut options = WriteOptions::default();
+    options.in_place = true;
+    let mut file = AtomicFile::create(&path, &options).unwrap();
+    file.put(b"new").unwrap();
+    file.commit().unwrap();
+    assert_eq!(fs::read(&link).unwrap(), b"new");
+    // The other way round, a replaced file leaves its other names alone.
+    let mut file = AtomicFile::create(&path, &WriteOptions::default()).unwrap();
+    file.put(b"newer").unwrap();
+    file.commit().unwrap();
+    assert_eq!(fs::read(&link).unwrap(), b"new");
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_followed_even_to_nothing() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    symlink("middle", path("first")).unwrap();
+    symlink("target", path("middle")).unwrap();
+    for content in [b"one", b"two"] {
+        let mut file = AtomicFile::create(path("first"), &WriteOptions::default()).unwrap();
+        file.put(content).unwrap();
+        file.commit().unwrap();
+        assert_eq!(fs::read(path("target")).unwrap(), content);
+        assert!(path("first").symlink_metadata().unwrap().is_symlink());
+    }
+    symlink("loop", path("loop")).unwrap();
+    let error = AtomicFile::create(path("loop"), &WriteOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("loop"), "{error}");
+}

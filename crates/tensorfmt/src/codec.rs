@@ -1,0 +1,145 @@
+//! What the facade adds to each codec: one file per format, all with the same three parts. How
+//! listings describe the file, how its tensors enter a [`Model`], and what it holds as a target.
+
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use tensor_core::{DType, Order, Shape, Source, Value};
+
+use crate::convert::{Loss, LossKind, Model, ModelTensor};
+
+#[cfg(feature = "burnpack")]
+pub(crate) mod burnpack;
+#[cfg(feature = "mag")]
+pub(crate) mod mag;
+#[cfg(feature = "primitiv")]
+pub(crate) mod primitiv;
+#[cfg(feature = "safetensors")]
+pub(crate) mod safetensors;
+#[cfg(feature = "ztensor")]
+pub(crate) mod ztensor;
+
+/// What a listing says about a file beside its tensors.
+pub(crate) trait Describe {
+    /// The version or generation, as people name it.
+    fn version_name(&self) -> String;
+
+    /// File-level metadata, in file order.
+    fn metadata_pairs(&self) -> Vec<(String, Value)> {
+        Vec::new()
+    }
+
+    /// Facts that are no metadata, under the keys of listings.
+    fn facts(&self) -> Vec<(&'static str, Value)> {
+        Vec::new()
+    }
+}
+
+/// What a listing says about a tensor beside name, shape and place.
+pub(crate) trait DescribeEntry {
+    /// The file's own name of the dtype.
+    fn stored_dtype(&self) -> Cow<'_, str>;
+
+    /// Bytes in the file, `None` where that is unknown.
+    fn stored_bytes(&self) -> Option<u64>;
+
+    /// How the bytes are stored.
+    fn encoding(&self) -> Cow<'_, str> {
+        Cow::Borrowed("raw")
+    }
+
+    /// What only this format says, under the keys of listings.
+    fn extras(&self) -> Vec<(&'static str, Value)> {
+        Vec::new()
+    }
+}
+
+/// What a target can hold.
+pub(crate) struct Capabilities {
+    pub(crate) holds: fn(DType) -> bool,
+    pub(crate) ranks: RangeInclusive<usize>,
+    /// Whether a dim may be 0.
+    pub(crate) empty: bool,
+    pub(crate) order: Order,
+    /// Why a name can't be held.
+    pub(crate) name: fn(&str) -> Option<String>,
+}
+
+/// A tensor as the target will hold it.
+pub(crate) struct Prepared {
+    pub(crate) name: String,
+    pub(crate) dtype: DType,
+    pub(crate) shape: Shape,
+    pub(crate) order: Order,
+    pub(crate) data: Arc<dyn Source>,
+    pub(crate) attributes: Vec<(String, Value)>,
+    /// The tensor in terms of the target's own format, if that is where it comes from and its
+    /// data was not changed on the way.
+    pub(crate) native: Option<Native>,
+}
+
+/// What a codec says about a tensor of its own that it can write again as it was.
+#[derive(Clone)]
+pub(crate) enum Native {
+    /// The dtype as spelled, and the data as stored.
+    #[cfg(feature = "burnpack")]
+    Burnpack(burnpack_format::DTypeCode, Arc<dyn Source>),
+    /// The parts of its address.
+    #[cfg(feature = "primitiv")]
+    Primitiv(Vec<String>),
+    /// How it was stored, with all custom fields.
+    #[cfg(feature = "ztensor")]
+    Ztensor(ztensor_format::TensorOptions),
+}
+
+/// Notes all that is said about a tensor as lost, but the keys in `kept`.
+pub(crate) fn lose_attributes(
+    tensor: &Prepared,
+    kept: &[&str],
+    reason: &str,
+    losses: &mut Vec<Loss>,
+) {
+    for (key, _) in tensor
+        .attributes
+        .iter()
+        .filter(|(key, _)| !kept.contains(&key.as_str()))
+    {
+        losses.push(Loss::new(
+            LossKind::Attribute,
+            format!("{}: {key}", tensor.name),
+            reason,
+        ));
+    }
+}
+
+/// Notes all metadata as lost.
+#[allow(dead_code, reason = "only targets without metadata need it")]
+pub(crate) fn lose_metadata(model: &Model, reason: &str, losses: &mut Vec<Loss>) {
+    for (key, _) in &model.metadata {
+        losses.push(Loss::new(LossKind::Metadata, key, reason));
+    }
+}
+
+/// A tensor of a model with what every entry says about itself.
+pub(crate) fn tensor(
+    name: &str,
+    dtype: Option<DType>,
+    dtype_name: Cow<'_, str>,
+    shape: &Shape,
+    order: Order,
+    data: Result<Arc<dyn Source>, String>,
+) -> ModelTensor {
+    ModelTensor {
+        name: name.to_owned(),
+        dtype,
+        dtype_name: dtype_name.into_owned(),
+        shape: shape.clone(),
+        order,
+        data,
+        attributes: Vec::new(),
+        checksum: None,
+        native: None,
+        is_stat: false,
+    }
+}

@@ -1,0 +1,254 @@
+use std::borrow::Cow;
+
+use burnpack_format::{Archive, BoolStore, Builder, DTypeCode, Entry, Layout, Scalar, ScalarEntry};
+use tensor_core::{Cast, DType, Order, Value};
+
+use super::{Capabilities, Describe, DescribeEntry, Native, Prepared};
+use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record};
+use crate::{Error, Result};
+
+/// The attribute that keeps a dtype which only burnpack spells: `Flex32`, `Bool(U8)`, `Bool(U32)`.
+const DTYPE: &str = "burnpack.dtype";
+/// The attribute, and the key of listings, of a parameter id.
+const PARAM_ID: &str = "param_id";
+
+impl Describe for Archive {
+    fn version_name(&self) -> String {
+        self.generation().name().into()
+    }
+
+    /// Text entries, then scalars. A scalar whose name is taken by a text is `scalar:NAME`.
+    fn metadata_pairs(&self) -> Vec<(String, Value)> {
+        let texts = self
+            .metadata()
+            .iter()
+            .map(|meta| (meta.key().into(), meta.value().into()));
+        let scalar = |scalar: &ScalarEntry| {
+            let name = match self.metadata_entry(scalar.name()) {
+                Some(_) => format!("scalar:{}", scalar.name()),
+                None => scalar.name().to_owned(),
+            };
+            (name, value(scalar.value()))
+        };
+        texts.chain(self.scalars().iter().map(scalar)).collect()
+    }
+
+    fn facts(&self) -> Vec<(&'static str, Value)> {
+        let layout = match self.layout() {
+            Layout::Packed => "packed",
+            _ => "aligned",
+        };
+        let scalar = |scalar: &ScalarEntry| {
+            let kind = Value::Map(vec![(scalar.value().kind().into(), value(scalar.value()))]);
+            (Value::from(scalar.name()), kind)
+        };
+        vec![
+            ("layout", layout.into()),
+            ("trailing_bytes", self.trailing_bytes().into()),
+            (
+                "scalars",
+                Value::Map(self.scalars().iter().map(scalar).collect()),
+            ),
+        ]
+    }
+}
+
+fn value(scalar: &Scalar) -> Value {
+    match scalar {
+        Scalar::Int(value) => Value::from(*value),
+        Scalar::UInt(value) => Value::from(*value),
+        Scalar::Float(value) => Value::from(*value),
+        Scalar::Bool(value) => Value::from(*value),
+        _ => Value::Null,
+    }
+}
+
+impl DescribeEntry for Entry {
+    fn stored_bytes(&self) -> Option<u64> {
+        self.stored_len()
+    }
+
+    fn stored_dtype(&self) -> Cow<'_, str> {
+        match self.dtype_code() {
+            DTypeCode::QFloat(_) => Cow::Borrowed("qfloat"),
+            code => Cow::Owned(code.to_string()),
+        }
+    }
+
+    fn extras(&self) -> Vec<(&'static str, Value)> {
+        let mut extras = Vec::new();
+        if let Some(id) = self.param_id() {
+            extras.push((PARAM_ID, id.into()));
+        }
+        match self.dtype_code() {
+            DTypeCode::Flex32 => extras.push(("stored_dtype", "Flex32".into())),
+            DTypeCode::Bool(store) => extras.push(("bool_store", store.name().into())),
+            _ => {}
+        }
+        if let Some(scheme) = self.scheme() {
+            extras.push(("scheme", scheme.to_string().into()));
+        }
+        extras
+    }
+}
+
+/// A tensor with its parameter id; a bool held as u32 enters as one byte per element.
+pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
+    let wide = entry.bool_store() == Some(BoolStore::U32);
+    let data = if wide {
+        archive.bools(entry)
+    } else {
+        archive.data(entry)
+    };
+    let mut tensor = super::tensor(
+        entry.name(),
+        entry.dtype(),
+        entry
+            .dtype()
+            .map_or_else(|| entry.stored_dtype(), |dtype| dtype.name().into()),
+        entry.shape(),
+        entry.order(),
+        data.map_err(|error| error.to_string()),
+    );
+    if entry.dtype() == Some(DType::Opaque) {
+        tensor.dtype_name = "qfloat".into();
+    }
+    if let Some(id) = entry.param_id() {
+        tensor.attributes.push((PARAM_ID.into(), id.into()));
+    }
+    let spelled = entry.dtype_code();
+    if let DTypeCode::Flex32 | DTypeCode::Bool(BoolStore::U8 | BoolStore::U32) = spelled {
+        tensor
+            .attributes
+            .push((DTYPE.into(), spelled.to_string().into()));
+    }
+    if let Ok(stored) = archive.data(entry) {
+        tensor.native = Some(Native::Burnpack(entry.dtype_code().clone(), stored));
+    }
+    tensor
+}
+
+pub(crate) const CAPABILITIES: Capabilities = Capabilities {
+    holds: |dtype| DTypeCode::from_dtype(dtype).is_some(),
+    ranks: 0..=usize::MAX,
+    empty: true,
+    order: Order::RowMajor,
+    name: |_| None,
+};
+
+pub(crate) fn build(
+    model: &Model,
+    tensors: Vec<Prepared>,
+    _options: &Options,
+    losses: &mut Vec<Loss>,
+) -> Result<Builder> {
+    let mut builder = Builder::new();
+    let mut record = Record::default();
+    for (key, value) in &model.metadata {
+        record.note_order(key);
+        let scalar = match value {
+            Value::Int(value) => match (u64::try_from(*value), i64::try_from(*value)) {
+                (Ok(value), _) => Some(Scalar::UInt(value)),
+                (_, Ok(value)) => Some(Scalar::Int(value)),
+                _ => None,
+            },
+            Value::Float(value) => Some(Scalar::Float(*value)),
+            Value::Bool(value) => Some(Scalar::Bool(*value)),
+            _ => None,
+        };
+        let name = key.strip_prefix("scalar:").unwrap_or(key);
+        let scalar = match scalar {
+            Some(Scalar::UInt(value)) if model.signed.iter().any(|signed| signed == name) => {
+                Some(i64::try_from(value).map_or(Scalar::UInt(value), Scalar::Int))
+            }
+            scalar => scalar,
+        };
+        let held = match scalar {
+            Some(scalar) => builder.scalar(name, scalar).map(|_| ()),
+            None => builder
+                .metadata(key, record.text_of(key, value))
+                .map(|_| ()),
+        };
+        if let Err(error) = held {
+            losses.push(Loss::new(LossKind::Metadata, key, error.to_string()));
+        }
+    }
+    for tensor in &tensors {
+        let elsewhere = |(key, _): &&(String, Value)| key != PARAM_ID && key != DTYPE;
+        let rest: Vec<_> = tensor
+            .attributes
+            .iter()
+            .filter(elsewhere)
+            .cloned()
+            .collect();
+        record.attributes(&tensor.name, &rest);
+    }
+    if let Some(text) = record.to_text() {
+        builder.metadata(Record::KEY, text)?;
+    }
+    for tensor in tensors {
+        let id = attribute(&tensor, PARAM_ID).and_then(|id| match id {
+            Value::Int(id) => u64::try_from(*id).ok(),
+            _ => None,
+        });
+        let spelled = attribute(&tensor, DTYPE)
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        let Prepared {
+            name,
+            dtype,
+            shape,
+            order,
+            data,
+            native,
+            ..
+        } = tensor;
+        match (native, spelled.as_deref()) {
+            (Some(Native::Burnpack(code, stored)), _) => {
+                // The text spelling of 0.19 and 0.20 becomes the current one.
+                let code = match code {
+                    DTypeCode::Bool(BoolStore::Legacy) => DTypeCode::Bool(BoolStore::Native),
+                    code => code,
+                };
+                builder.coded(&name, code, shape, stored)?;
+            }
+            (_, Some("Flex32")) if dtype == DType::F32 => {
+                builder.coded(&name, DTypeCode::Flex32, shape, data)?;
+            }
+            (_, Some("Bool(U8)")) if dtype == DType::Bool => {
+                builder.coded(&name, DTypeCode::Bool(BoolStore::U8), shape, data)?;
+            }
+            (_, Some("Bool(U32)")) if dtype == DType::Bool => {
+                let wide = Cast::new(data, DType::Bool, DType::U32)
+                    .map_err(|error| Error::Usage(error.to_string()))?;
+                builder.coded(&name, DTypeCode::Bool(BoolStore::U32), shape, wide)?;
+            }
+            _ => {
+                builder.deferred(&name, dtype, shape, order, data)?;
+            }
+        }
+        if let Some(id) = id {
+            builder.param_id(&name, id)?;
+        }
+    }
+    Ok(builder)
+}
+
+fn attribute<'a>(tensor: &'a Prepared, key: &str) -> Option<&'a Value> {
+    tensor
+        .attributes
+        .iter()
+        .find(|(known, _)| known == key)
+        .map(|(_, value)| value)
+}
+
+/// Names of the scalars that are signed, so that they stay so.
+pub(crate) fn signed_scalars(archive: &Archive) -> Vec<String> {
+    let signed = |scalar: &&ScalarEntry| matches!(scalar.value(), Scalar::Int(_));
+    archive
+        .scalars()
+        .iter()
+        .filter(signed)
+        .map(|scalar| scalar.name().to_owned())
+        .collect()
+}

@@ -1,0 +1,92 @@
+use std::borrow::Cow;
+
+use mag_format::{Archive, Builder, DTypeCode, Entry, MetaValue};
+use tensor_core::{Order, Value};
+
+use super::{Capabilities, Describe, DescribeEntry, Prepared, lose_attributes};
+use crate::Result;
+use crate::convert::{Loss, LossKind, Model, Options};
+
+impl Describe for Archive {
+    fn version_name(&self) -> String {
+        self.version().to_string()
+    }
+
+    fn metadata_pairs(&self) -> Vec<(String, Value)> {
+        self.metadata()
+            .iter()
+            .map(|meta| (meta.key().into(), meta.value().into()))
+            .collect()
+    }
+
+    fn facts(&self) -> Vec<(&'static str, Value)> {
+        vec![(
+            "checksum",
+            self.checksum()
+                .map_or(Value::Null, |checksum| checksum.name().into()),
+        )]
+    }
+}
+
+impl DescribeEntry for Entry {
+    fn stored_bytes(&self) -> Option<u64> {
+        self.stored_len()
+    }
+
+    fn stored_dtype(&self) -> Cow<'_, str> {
+        Cow::Owned(self.dtype_code().to_string())
+    }
+}
+
+pub(crate) const CAPABILITIES: Capabilities = Capabilities {
+    holds: |dtype| DTypeCode::from_dtype(dtype).is_some(),
+    ranks: 1..=255,
+    empty: false,
+    order: Order::RowMajor,
+    name: |name| {
+        let held = (1..=65535).contains(&name.len()) && !name.contains('\0');
+        (!held).then(|| "a mag name has 1 to 65535 bytes and no NUL".into())
+    },
+};
+
+pub(crate) fn build(
+    model: &Model,
+    tensors: Vec<Prepared>,
+    _options: &Options,
+    losses: &mut Vec<Loss>,
+) -> Result<Builder> {
+    let mut builder = Builder::new();
+    for (key, value) in &model.metadata {
+        let held = match value {
+            Value::Int(value) => i64::try_from(*value).ok().map(MetaValue::I64),
+            Value::Float(value) => Some(MetaValue::F64(*value)),
+            Value::Bool(value) => Some(MetaValue::I64((*value).into())),
+            _ => None,
+        };
+        let reason = match held.map(|held| builder.metadata(key, held)) {
+            Some(Ok(_)) if matches!(value, Value::Bool(_)) => "held as an integer".to_owned(),
+            Some(Ok(_)) => continue,
+            Some(Err(error)) => error.to_string(),
+            None => "mag metadata holds 64-bit integers and floats only".to_owned(),
+        };
+        losses.push(Loss::new(LossKind::Metadata, key, reason));
+    }
+    for tensor in tensors {
+        lose_attributes(
+            &tensor,
+            &[],
+            "a mag file says nothing but dtype and shape",
+            losses,
+        );
+        let Prepared {
+            name,
+            dtype,
+            shape,
+            order,
+            data,
+            ..
+        } = tensor;
+        builder.deferred(name, dtype, shape, order, data)?;
+    }
+    Ok(builder)
+}

@@ -1,0 +1,234 @@
+use std::borrow::Cow;
+use std::path::Path;
+
+use primitiv_format::{Archive, Builder, DataType, Entry, Object, Optimizer};
+use tensor_core::{DType, Order, Value, WriteOptions};
+
+use super::{
+    Capabilities, Describe, DescribeEntry, Native, Prepared, lose_attributes, lose_metadata,
+};
+use crate::Result;
+use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, PrimitivObject};
+
+/// The attribute that says how many of a tensor's last dim are its batch.
+const BATCH: &str = "primitiv.batch";
+
+impl Describe for Archive {
+    fn version_name(&self) -> String {
+        let (major, minor) = self.version();
+        format!("{major}.{minor}")
+    }
+
+    /// The configurations of an optimizer; nothing else has metadata.
+    fn metadata_pairs(&self) -> Vec<(String, Value)> {
+        let Object::Optimizer(optimizer) = self.object() else {
+            return Vec::new();
+        };
+        let uints = optimizer
+            .uints()
+            .map(|(key, value)| (key.to_owned(), value.into()));
+        // The two maps may have a key in common.
+        let float = |(key, value): (&str, f32)| match optimizer.get_uint(key) {
+            Some(_) => (format!("float:{key}"), Value::Float(value.into())),
+            None => (key.to_owned(), Value::Float(value.into())),
+        };
+        uints.chain(optimizer.floats().map(float)).collect()
+    }
+
+    fn facts(&self) -> Vec<(&'static str, Value)> {
+        let mut facts = vec![("data_type", self.data_type().name().into())];
+        match self.object() {
+            Object::Shape { dims, batch } => {
+                let dims = dims.dims().iter().map(|&dim| Value::from(dim)).collect();
+                facts.push(("dims", Value::List(dims)));
+                facts.push(("batch", batch.into()));
+            }
+            Object::Optimizer(optimizer) => {
+                let kind = optimizer
+                    .kind()
+                    .map_or(Value::Null, |kind| kind.name().into());
+                facts.push(("optimizer", kind));
+            }
+            _ => {}
+        }
+        facts
+    }
+}
+
+impl DescribeEntry for Entry {
+    fn stored_dtype(&self) -> Cow<'_, str> {
+        Cow::Borrowed(DType::F32.name())
+    }
+
+    fn stored_bytes(&self) -> Option<u64> {
+        self.stored_len()
+    }
+
+    fn extras(&self) -> Vec<(&'static str, Value)> {
+        let path = self.path().map(Value::from).collect();
+        let mut extras = vec![("path", Value::List(path))];
+        if let Some(stat) = self.stat() {
+            extras.push(("stat", stat.into()));
+        }
+        if self.batch() != 1 {
+            extras.push(("batch", self.batch().into()));
+        }
+        extras
+    }
+}
+
+/// A tensor with its batch.
+pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
+    let mut tensor = super::tensor(
+        entry.name(),
+        entry.dtype(),
+        entry.stored_dtype(),
+        entry.shape(),
+        entry.order(),
+        archive.data(entry).map_err(|error| error.to_string()),
+    );
+    if entry.batch() != 1 {
+        tensor.attributes.push((BATCH.into(), entry.batch().into()));
+    }
+    let path = entry.path().map(str::to_owned).collect();
+    tensor.native = Some(Native::Primitiv(path));
+    tensor.is_stat = entry.stat().is_some();
+    tensor
+}
+
+/// Why a file can't become a model, if it can't.
+pub(crate) fn no_model(archive: &Archive) -> Option<String> {
+    let shape = archive.data_type() == DataType::Shape;
+    shape.then(|| "a primitiv Shape file holds no tensor; `inspect --json` shows it".into())
+}
+
+/// What a primitiv target writes.
+#[derive(Debug)]
+pub(crate) enum Writer {
+    Tensors(Builder),
+    Optimizer(Optimizer),
+}
+
+impl Writer {
+    pub(crate) fn write_file_with(
+        &self,
+        path: &Path,
+        options: &WriteOptions<'_>,
+    ) -> Result<(), primitiv_format::Error> {
+        match self {
+            Self::Tensors(builder) => builder.write_file_with(path, options),
+            Self::Optimizer(optimizer) => optimizer.write_file(path),
+        }
+    }
+}
+
+pub(crate) const CAPABILITIES: Capabilities = Capabilities {
+    holds: |dtype| dtype == DType::F32,
+    // More than 8 where the rest is ones; the builder has the last word.
+    ranks: 0..=usize::MAX,
+    empty: false,
+    order: Order::ColumnMajor,
+    name: |_| None,
+};
+
+pub(crate) fn build(
+    model: &Model,
+    tensors: Vec<Prepared>,
+    options: &Options,
+    losses: &mut Vec<Loss>,
+) -> Result<Writer> {
+    let object = options.primitiv.unwrap_or_default();
+    if object == PrimitivObject::Optimizer {
+        return optimizer(model, &tensors, losses).map(Writer::Optimizer);
+    }
+    lose_metadata(model, "a primitiv file of tensors has no metadata", losses);
+    let mut builder = match object {
+        PrimitivObject::Parameter => Builder::parameter_file(),
+        PrimitivObject::Tensor => Builder::tensor_file(),
+        _ => Builder::new(),
+    };
+    builder.split_names(!options.whole_names).sort(false);
+    let mut parameter: Option<String> = None;
+    for tensor in tensors {
+        lose_attributes(
+            &tensor,
+            &[BATCH],
+            "a primitiv file says nothing but the shape",
+            losses,
+        );
+        let batch = match tensor.attributes.iter().find(|(key, _)| key == BATCH) {
+            Some((_, Value::Int(batch))) => u32::try_from(*batch).unwrap_or(1),
+            _ => 1,
+        };
+        let Prepared {
+            name,
+            dtype,
+            shape,
+            order,
+            data,
+            native,
+            ..
+        } = tensor;
+        if batch == 1 && shape.dims().last() == Some(&1) {
+            let reason = format!("trailing ones of {shape} are not stored");
+            losses.push(Loss::new(LossKind::Shape, &name, reason));
+        }
+        // `NAME:KEY` right after `NAME` is a statistic of it: so is one named on the way out.
+        let stat = parameter.as_deref().and_then(|parameter| {
+            name.strip_prefix(parameter)?
+                .strip_prefix(':')
+                .map(str::to_owned)
+        });
+        if let Some(key) = stat {
+            builder.deferred_stat(key, dtype, shape, order, batch, data)?;
+            continue;
+        }
+        match native {
+            Some(Native::Primitiv(path)) if !path.is_empty() => {
+                let path: Vec<&str> = path.iter().map(String::as_str).collect();
+                builder.parameter(&path, dtype, shape, order, data)?;
+            }
+            _ => {
+                if object != PrimitivObject::Model && !name.is_empty() {
+                    let reason = "the one tensor of such a file has no name";
+                    losses.push(Loss::new(LossKind::Name, &name, reason));
+                }
+                builder.deferred(&name, dtype, shape, order, data)?;
+            }
+        }
+        parameter = Some(name);
+    }
+    builder.check()?;
+    Ok(Writer::Tensors(builder))
+}
+
+/// An optimizer from metadata: integers of 32 bits, and floats that are as exact as f32.
+fn optimizer(model: &Model, tensors: &[Prepared], losses: &mut Vec<Loss>) -> Result<Optimizer> {
+    for tensor in tensors {
+        let reason = "a primitiv Optimizer file holds no tensors";
+        losses.push(Loss::new(LossKind::Tensor, &tensor.name, reason));
+    }
+    let mut optimizer = Optimizer::new();
+    for (key, value) in &model.metadata {
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "only exact values are taken"
+        )]
+        let held = match value {
+            Value::Int(value) => match u32::try_from(*value) {
+                Ok(value) => optimizer.uint(key, value).map(|_| true)?,
+                Err(_) => false,
+            },
+            Value::Float(value) if f64::from(*value as f32) == *value || value.is_nan() => {
+                let key = key.strip_prefix("float:").unwrap_or(key);
+                optimizer.float(key, *value as f32).map(|_| true)?
+            }
+            _ => false,
+        };
+        if !held {
+            let reason = "an Optimizer file holds 32-bit integers and floats only";
+            losses.push(Loss::new(LossKind::Metadata, key, reason));
+        }
+    }
+    Ok(optimizer)
+}
