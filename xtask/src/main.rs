@@ -62,6 +62,18 @@ const TASKS: &[Task] = &[
         run: |_| doc(),
     },
     Task {
+        name: "no-std",
+        flag: None,
+        help: "links and runs a program without std that uses every codec",
+        run: |_| no_std(),
+    },
+    Task {
+        name: "interop",
+        flag: None,
+        help: "holds the codecs against other projects' crates; downloads and builds those",
+        run: |_| interop(),
+    },
+    Task {
         name: "fixtures",
         flag: Some("--check"),
         help: "writes fixtures/; --check compares instead and fails on any difference",
@@ -84,6 +96,7 @@ const CI_STEPS: &[Step] = &[
     ("doc", doc),
     ("fixtures --check", || fixtures::run(true)),
     ("msrv", workspace::msrv),
+    ("no-std", no_std),
 ];
 
 const TEST_STEP: &str = "test";
@@ -169,7 +182,58 @@ fn clippy() -> Outcome {
 }
 
 fn test() -> Outcome {
-    cargo(&["test", "--workspace"], &[])
+    cargo(&["test", "--workspace", "--all-features"], &[])
+}
+
+/// The program takes memory from the C library by the name that Linux has for it.
+fn no_std() -> Outcome {
+    if !cfg!(target_os = "linux") {
+        eprintln!("no-std: skipped, the program is written for Linux");
+        return Ok(());
+    }
+    let manifest = "no-std/Cargo.toml";
+    let target = "target/no-std";
+    cargo(
+        &[
+            "run",
+            "--quiet",
+            "--locked",
+            "--manifest-path",
+            manifest,
+            "--target-dir",
+            target,
+        ],
+        &[],
+    )
+}
+
+/// Runs each package under `interop/`; each says what it compared, and fails on any difference.
+fn interop() -> Outcome {
+    let folder = test_data::workspace_root().join("interop");
+    let entries = std::fs::read_dir(&folder)
+        .map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
+    let mut manifests: Vec<_> = entries
+        .filter_map(|entry| Some(entry.ok()?.path().join("Cargo.toml")))
+        .filter(|manifest| manifest.is_file())
+        .collect();
+    manifests.sort();
+    for manifest in manifests {
+        let manifest = manifest.to_string_lossy().into_owned();
+        eprintln!("==> {manifest}");
+        let target = "target/interop";
+        cargo(
+            &[
+                "run",
+                "--release",
+                "--manifest-path",
+                &manifest,
+                "--target-dir",
+                target,
+            ],
+            &[],
+        )?;
+    }
+    Ok(())
 }
 
 fn doc() -> Outcome {

@@ -127,9 +127,10 @@ impl Format {
             }
             [b'N', b'R', b'U', b'B', ..] => Some(Self::Burnpack),
             [b'A', b'E', b'R', b'O', ..] => Some(Self::Aero),
-            // Three MessagePack uint32: version 0, any minor version, a data type of 0 to 0x400;
-            // or the two-word header of the first days.
-            [0xCE, 0, 0, 0, 0, 0xCE, _, _, _, _, 0xCE, 0, 0, 0..=4, 0, ..]
+            // Three MessagePack uint32: any version and a data type of 0 to 0x400, or version 0.1
+            // and any data type; or the two-word header of the first days.
+            [0xCE, _, _, _, _, 0xCE, _, _, _, _, 0xCE, 0, 0, 0..=4, 0, ..]
+            | [0xCE, 0, 0, 0, 0, 0xCE, 0, 0, 0, 1, 0xCE, ..]
             | [0xCE, 0, 0, 0, 0, 0xCE, 0, 0, 4, 0, ..] => Some(Self::Primitiv),
             [b'{', ..] if is_aeroset(head) => Some(Self::Aero),
             [a, b, c, d, e, f, g, h, b'{', ..] => {
