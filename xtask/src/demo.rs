@@ -38,9 +38,9 @@ pub(crate) fn run() -> Outcome {
         .to_str()
         .ok_or("the path of the workspace is no Unicode")?;
     for arguments in verbs {
-        println!("$ tensorfmt {}", arguments.join(" "));
+        eprintln!("$ tensorfmt {}", arguments.join(" "));
         run_in(&root, tool, arguments)?;
-        println!();
+        eprintln!();
     }
     Ok(())
 }

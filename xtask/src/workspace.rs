@@ -34,6 +34,9 @@ pub(crate) fn msrv() -> Outcome {
     for line in &newer {
         eprintln!("    {line}");
     }
+    if checked == 0 {
+        return Err("found no package to check".to_owned());
+    }
     if newer.is_empty() {
         eprintln!("    {checked} packages build with Rust {RUST_VERSION}");
         Ok(())
