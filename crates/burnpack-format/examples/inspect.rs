@@ -1,5 +1,5 @@
 //! Lists the tensors of a burnpack file and prints the first values of one:
-//! `cargo run -p burnpack-format --example inspect -- FILE [NAME]`.
+//! `cargo run -p burnpack-format --example inspect_burnpack -- FILE [NAME]`.
 #![allow(clippy::print_stdout, reason = "printing is what the example does")]
 
 use std::error::Error;

@@ -1,5 +1,5 @@
 //! Lists the tensors of a `.mag` file and prints the first values of one:
-//! `cargo run -p mag-format --example inspect -- FILE [NAME]`.
+//! `cargo run -p mag-format --example inspect_mag -- FILE [NAME]`.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,6 +33,9 @@ pub enum Archive {
     /// A safetensors file.
     #[cfg(feature = "safetensors")]
     Safetensors(crate::safetensors::Archive),
+    /// Never there: what keeps a build without any codec a program.
+    #[doc(hidden)]
+    Never(Infallible),
 }
 
 /// One tensor of an [`Archive`], as the file describes it.
@@ -53,6 +57,9 @@ pub enum Entry<'a> {
     /// Of a safetensors file.
     #[cfg(feature = "safetensors")]
     Safetensors(&'a crate::safetensors::Entry),
+    /// Never there.
+    #[doc(hidden)]
+    Never(&'a Infallible),
 }
 
 /// Runs the same expression on whichever codec's value is inside.
@@ -69,11 +76,7 @@ macro_rules! with_inner {
             Self::Primitiv($inner) => $body,
             #[cfg(feature = "safetensors")]
             Self::Safetensors($inner) => $body,
-            #[allow(
-                unreachable_patterns,
-                reason = "a build without any codec has no variant"
-            )]
-            _ => unreachable!("a value of a codec that this build leaves out"),
+            Self::Never(never) => never_there(never),
         }
     };
 }
@@ -188,11 +191,7 @@ impl Archive {
             Self::Primitiv(_) => Format::Primitiv,
             #[cfg(feature = "safetensors")]
             Self::Safetensors(_) => Format::Safetensors,
-            #[allow(
-                unreachable_patterns,
-                reason = "a build without any codec has no variant"
-            )]
-            _ => unreachable!("a value of a codec that this build leaves out"),
+            Self::Never(never) => never_there(never),
         }
     }
 
@@ -221,11 +220,7 @@ impl Archive {
             Self::Safetensors(archive) => {
                 archive.entries().iter().map(Entry::Safetensors).collect()
             }
-            #[allow(
-                unreachable_patterns,
-                reason = "a build without any codec has no variant"
-            )]
-            _ => unreachable!("a value of a codec that this build leaves out"),
+            Self::Never(never) => never_there(never),
         }
     }
 
@@ -242,11 +237,7 @@ impl Archive {
             Self::Primitiv(archive) => archive.entry(name).map(Entry::Primitiv),
             #[cfg(feature = "safetensors")]
             Self::Safetensors(archive) => archive.entry(name).map(Entry::Safetensors),
-            #[allow(
-                unreachable_patterns,
-                reason = "a build without any codec has no variant"
-            )]
-            _ => unreachable!("a value of a codec that this build leaves out"),
+            Self::Never(never) => never_there(never),
         }
     }
 
@@ -344,6 +335,11 @@ impl Archive {
             hint,
         }
     }
+}
+
+/// What a value that can't be there is worth.
+pub(crate) fn never_there<T>(never: &Infallible) -> T {
+    match *never {}
 }
 
 fn foreign<T>() -> Result<T> {

@@ -114,7 +114,6 @@ pub(crate) fn lose_attributes(
 }
 
 /// Notes all metadata as lost.
-#[allow(dead_code, reason = "only targets without metadata need it")]
 pub(crate) fn lose_metadata(model: &Model, reason: &str, losses: &mut Vec<Loss>) {
     for (key, _) in &model.metadata {
         losses.push(Loss::new(LossKind::Metadata, key, reason));

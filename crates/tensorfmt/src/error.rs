@@ -100,8 +100,41 @@ macro_rules! delegate {
 }
 
 impl Error {
+    /// The error of the source that another codec's builder pulled from, if that is what it is.
+    fn source_error(&self) -> Option<&SourceError> {
+        match self {
+            // The sources of all codecs.
+            #[cfg(feature = "mag")]
+            Self::Mag(mag_format::Error::Source(error)) => Some(error),
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor(ztensor_format::Error::Source(error)) => Some(error),
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack(burnpack_format::Error::Source(error)) => Some(error),
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv(primitiv_format::Error::Source(error)) => Some(error),
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(crate::safetensors::Error::Source(error)) => Some(error),
+            Self::Source(error) => Some(error),
+            Self::InFile { error, .. } => error.source_error(),
+            _ => None,
+        }
+    }
+
+    /// The damage that a codec found while its data was pulled by another codec's builder.
+    #[cfg(feature = "ztensor")]
+    fn pulled(&self) -> Option<&ztensor_format::Error> {
+        match self.source_error() {
+            Some(SourceError::Other(error)) => error.downcast_ref(),
+            _ => None,
+        }
+    }
+
     /// Whose fault it is.
     pub fn kind(&self) -> Kind {
+        #[cfg(feature = "ztensor")]
+        if let Some(error) = self.pulled() {
+            return error.kind();
+        }
         delegate!(self, error => error.kind(),
             Self::UnknownFormat { .. } => Kind::Invalid,
             Self::Disabled(_) | Self::Refused(_) => Kind::Unsupported,
@@ -124,6 +157,10 @@ impl Error {
 
     /// The stable name of the rule that the file breaks, or of what is unsupported.
     pub fn rule_id(&self) -> Option<&'static str> {
+        #[cfg(feature = "ztensor")]
+        if let Some(error) = self.pulled() {
+            return error.rule_id();
+        }
         delegate!(self, error => error.rule_id(),
             Self::UnknownFormat { .. } => Some("format.unknown"),
             Self::Disabled(_) => Some("format.disabled"),

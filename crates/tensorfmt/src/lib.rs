@@ -49,6 +49,22 @@
 //! | `rayon` | no | work on several threads |
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(all(
+        feature = "burnpack",
+        feature = "mag",
+        feature = "primitiv",
+        feature = "safetensors",
+        feature = "ztensor"
+    )),
+    allow(
+        dead_code,
+        unreachable_patterns,
+        unused_imports,
+        unused_variables,
+        reason = "what the codecs share is of no use to a build with few or none of them"
+    )
+)]
 
 mod archive;
 mod codec;

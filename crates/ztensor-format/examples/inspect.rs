@@ -1,5 +1,5 @@
 //! Lists the tensors of a `.zt` file and prints the first values of one:
-//! `cargo run -p ztensor-format --example inspect -- FILE [NAME]`.
+//! `cargo run -p ztensor-format --example inspect_ztensor -- FILE [NAME]`.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

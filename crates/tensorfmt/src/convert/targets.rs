@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use tensor_core::{
 };
 
 use super::{Layout, Loss, LossKind, Model, ModelTensor, Options, Plan, Refusal, Target};
+use crate::archive::never_there;
 use crate::codec::{self, Capabilities, Prepared};
 use crate::{Error, Result};
 
@@ -30,6 +32,11 @@ pub(crate) fn capabilities(target: Target) -> Option<Capabilities> {
 
 /// The builder of the target's codec, filled.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    dead_code,
+    reason = "there is one at a time, and none of `Never`"
+)]
 pub(crate) enum Writer {
     #[cfg(feature = "mag")]
     Mag(mag_format::Builder),
@@ -41,6 +48,8 @@ pub(crate) enum Writer {
     Primitiv(codec::primitiv::Writer),
     #[cfg(feature = "safetensors")]
     Safetensors(crate::safetensors::Builder),
+    /// Never there: what keeps a build without any codec a program.
+    Never(Infallible),
 }
 
 impl Writer {
@@ -56,11 +65,7 @@ impl Writer {
             Self::Primitiv(builder) => Ok(builder.write_file_with(path, options)?),
             #[cfg(feature = "safetensors")]
             Self::Safetensors(builder) => Ok(builder.write_file_with(path, options)?),
-            #[allow(
-                unreachable_patterns,
-                reason = "a build without any codec has no variant"
-            )]
-            _ => unreachable!("a target of a codec that this build leaves out"),
+            Self::Never(never) => never_there(never),
         }
     }
 }
