@@ -5,7 +5,7 @@ mod sealed {
 }
 
 /// A Rust type that tensors can be read as without a conversion: the integers of 8 to 64 bits,
-/// [`f16`], [`bf16`], `f32` and `f64`.
+/// [`f16`](crate::f16), [`bf16`], `f32` and `f64`.
 ///
 /// `bool` is not one: files hold bytes other than 0 and 1, which Rust's `bool` must never see.
 /// Read such tensors as `u8`. Sealed: formats know no other element types.

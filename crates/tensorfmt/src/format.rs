@@ -169,10 +169,6 @@ pub(crate) fn looks_like(head: &[u8]) -> Option<&'static str> {
         (b"\x28\xB5\x2F\xFD", "a zstd archive"),
         (b"\x80\x02", "a Python pickle"),
         (b"\x80\x04", "a Python pickle"),
-        (
-            b"BURN",
-            "a burnpack file with its magic the wrong way round",
-        ),
         (b"%PDF", "a PDF document"),
         (b"\x7FELF", "a program"),
         (

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::process::Stdio;
 
 use serde_json::json;
+use tensorfmt::Format;
 use test_data::Expect;
 
 use crate::{Run, Scratch, case, write};
@@ -57,6 +58,12 @@ fn every_hand_assembled_file_has_its_exit_code() {
     let scratch = Scratch::new();
     for format in test_data::FORMATS {
         for case in (format.cases)() {
+            // A file of another format is that format's, whatever its name says.
+            let (head, len) = (&case.bytes, case.bytes.len() as u64);
+            let detected = Format::detect(head, len, None).map(Format::name);
+            if detected.is_some_and(|detected| detected != format.name) {
+                continue;
+            }
             let name = format!("case.{}", format.extension);
             write(&scratch.path(&name), &case.bytes);
             let run = scratch.run(&["verify", "--json", &name]);
