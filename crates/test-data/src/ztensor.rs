@@ -1361,7 +1361,7 @@ fn bad_zstd() -> Vec<Case> {
             &[2],
         ),
         Case::reject(
-            "zstd_crc32c",
+            "zstd_crc32c_of_decoded",
             "ztensor.checksum.mismatch",
             "the checksum is of what is stored, not of what it decodes to",
             stored(
