@@ -218,7 +218,7 @@ impl Parser<'_, '_> {
             is_stat: stat.is_some(),
             in_model: self.index.data_type == DataType::Model,
             cuts: path.cuts.into_boxed_slice(),
-            full_shape: tensor.shape.shape(),
+            batched: (tensor.shape.batch != 1).then(|| Box::new(tensor.shape.shape())),
             shape: tensor.shape,
             offset: tensor.offset,
             len: tensor.len,
@@ -237,9 +237,13 @@ impl Parser<'_, '_> {
             .cursor
             .position()
             .saturating_add(self.reader.cursor.remaining());
-        if self.memory > size.saturating_add(max) {
+        let allowed = size.saturating_mul(3).saturating_add(max);
+        if self.memory > allowed {
             let at = self.reader.cursor.at("data");
-            let (limit, value) = ("max_index_overhead", self.memory.saturating_sub(size));
+            let (limit, value) = (
+                "max_index_overhead",
+                self.memory.saturating_sub(size.saturating_mul(3)),
+            );
             return Err(LimitExceeded {
                 limit,
                 value,

@@ -45,7 +45,8 @@ pub struct Entry {
     /// Whether it has an address, if an empty one.
     pub(crate) in_model: bool,
     pub(crate) cuts: Box<[u32]>,
-    pub(crate) full_shape: Shape,
+    /// The dims with the batch, where that is not 1.
+    pub(crate) batched: Option<Box<Shape>>,
     pub(crate) shape: StoredShape,
     pub(crate) offset: u64,
     pub(crate) len: u64,
@@ -88,7 +89,7 @@ impl Entry {
 
     /// The dims, first fastest, without trailing ones; the batch is the last one unless it is 1.
     pub fn shape(&self) -> &Shape {
-        &self.full_shape
+        self.batched.as_deref().unwrap_or(&self.shape.dims)
     }
 
     /// The dims without the batch.
@@ -233,7 +234,7 @@ impl Archive {
     /// with.
     pub fn read(&self, entry: &Entry) -> Result<Tensor> {
         let data = self.source.read(self.locate(entry)?)?;
-        match Tensor::new(DType::F32, entry.full_shape.clone(), data) {
+        match Tensor::new(DType::F32, entry.shape().clone(), data) {
             Ok(tensor) => Ok(tensor.with_order(Order::ColumnMajor)),
             Err(error) => Err(BuildError::Shape {
                 name: entry.name.to_string(),
