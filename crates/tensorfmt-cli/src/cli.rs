@@ -66,7 +66,7 @@ pub(crate) enum Verb {
     /// Print a digest of each tensor's decoded bytes
     Hash(Hash),
     /// Convert between formats, saying every loss
-    Convert(Convert),
+    Convert(Box<Convert>),
     /// Print what each format can hold
     Formats(Formats),
     /// Print a completion script for a shell
@@ -179,6 +179,27 @@ pub(crate) struct Convert {
     /// Which checksum every tensor gets
     #[arg(long, value_name = "NAME")]
     pub(crate) checksum: Option<ChecksumArg>,
+    /// How many bytes fill a shard (to aero)
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) max_shard_bytes: Option<u64>,
+    /// How many shards a part has (to aeroset)
+    #[arg(long, value_name = "N")]
+    pub(crate) max_part_shards: Option<u32>,
+    /// Put a hash of every tensor into the index (to aero)
+    #[arg(long)]
+    pub(crate) tensor_hash: bool,
+    /// Cover header, TOC and string table by a hash (to aero)
+    #[arg(long)]
+    pub(crate) ihsh: bool,
+    /// Hash every page, of 4 MiB unless given (to aero)
+    #[arg(long, value_name = "BYTES", num_args = 0..=1, default_missing_value = "4194304")]
+    pub(crate) phsh: Option<u64>,
+    /// Start shards on a page (to aero)
+    #[arg(long)]
+    pub(crate) page_align: bool,
+    /// Read what is whole of a damaged AERO file
+    #[arg(long)]
+    pub(crate) salvage: bool,
     /// Also convert the statistics that optimizers keep (primitiv)
     #[arg(long)]
     pub(crate) with_stats: bool,

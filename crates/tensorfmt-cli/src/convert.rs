@@ -38,9 +38,12 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
         )));
     }
     let input = Input::new(&args.input)?;
-    let archive = input
-        .open()
-        .map_err(|error| Failure::about(&input.path, &error))?;
+    let archive = if args.salvage {
+        input.salvage()
+    } else {
+        input.open()
+    };
+    let archive = archive.map_err(|error| Failure::about(&input.path, &error))?;
     let mut model = Model::of(&archive);
     edits.apply(&mut model)?;
     let plan =
@@ -86,6 +89,12 @@ fn options(args: &Convert) -> Result<Options, Failure> {
     }
     options.skip_unsupported = args.skip_unsupported;
     options.promote_scalars = args.promote_scalars;
+    options.max_shard_bytes = args.max_shard_bytes;
+    options.max_part_shards = args.max_part_shards;
+    options.tensor_hash = args.tensor_hash;
+    options.ihsh = args.ihsh;
+    options.phsh = args.phsh;
+    options.page_align = args.page_align;
     options.with_stats = args.with_stats;
     options.whole_names = args.whole_names;
     options.primitiv = PrimitivObject::from_path(&args.output);

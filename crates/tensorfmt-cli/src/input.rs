@@ -46,6 +46,17 @@ impl Input {
     }
 }
 
+impl Input {
+    /// Opens an AERO file whose index overran its weights.
+    pub(crate) fn salvage(&self) -> Result<Archive, tensorfmt::Error> {
+        Archive::salvage(
+            self.spooled
+                .as_ref()
+                .map_or(&*self.path, |file| file.path()),
+        )
+    }
+}
+
 /// Decides by name, with globs.
 #[derive(Debug, Default)]
 pub(crate) struct Globs(Vec<glob::Pattern>);

@@ -27,6 +27,12 @@ pub enum Archive {
     /// A burnpack file.
     #[cfg(feature = "burnpack")]
     Burnpack(burnpack_format::Archive),
+    /// An AERO file.
+    #[cfg(feature = "aero")]
+    Aero(aero_format::Archive),
+    /// A set of AERO files.
+    #[cfg(feature = "aero")]
+    AeroSet(aero_format::Set),
     /// A primitiv file.
     #[cfg(feature = "primitiv")]
     Primitiv(primitiv_format::Archive),
@@ -51,6 +57,12 @@ pub enum Entry<'a> {
     /// Of a burnpack file.
     #[cfg(feature = "burnpack")]
     Burnpack(&'a burnpack_format::Entry),
+    /// Of an AERO file.
+    #[cfg(feature = "aero")]
+    Aero(&'a aero_format::Entry),
+    /// Of a set of AERO files.
+    #[cfg(feature = "aero")]
+    AeroSet(&'a aero_format::Entry),
     /// Of a primitiv file.
     #[cfg(feature = "primitiv")]
     Primitiv(&'a primitiv_format::Entry),
@@ -72,6 +84,10 @@ macro_rules! with_inner {
             Self::Ztensor($inner) => $body,
             #[cfg(feature = "burnpack")]
             Self::Burnpack($inner) => $body,
+            #[cfg(feature = "aero")]
+            Self::Aero($inner) => $body,
+            #[cfg(feature = "aero")]
+            Self::AeroSet($inner) => $body,
             #[cfg(feature = "primitiv")]
             Self::Primitiv($inner) => $body,
             #[cfg(feature = "safetensors")]
@@ -91,6 +107,10 @@ macro_rules! with_both {
             (Self::Ztensor($a), Entry::Ztensor($e)) => $body,
             #[cfg(feature = "burnpack")]
             (Self::Burnpack($a), Entry::Burnpack($e)) => $body,
+            #[cfg(feature = "aero")]
+            (Self::Aero($a), Entry::Aero($e)) => $body,
+            #[cfg(feature = "aero")]
+            (Self::AeroSet($a), Entry::AeroSet($e)) => $body,
             #[cfg(feature = "primitiv")]
             (Self::Primitiv($a), Entry::Primitiv($e)) => $body,
             #[cfg(feature = "safetensors")]
@@ -108,7 +128,27 @@ impl Archive {
     /// [`Error::UnknownFormat`], or what the format's codec finds, with the path.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        Self::open_source(FileSource::open(path)?, Some(path)).map_err(|error| error.in_file(path))
+        let source = FileSource::open(path)?;
+        #[cfg(feature = "aero")]
+        if is_set(&source, path)? {
+            return Ok(Self::AeroSet(aero_format::Set::open(path)?));
+        }
+        Self::open_source(source, Some(path)).map_err(|error| error.in_file(path))
+    }
+
+    /// Opens an AERO file whose tensor index overran its weights, as one writer leaves it: only
+    /// tensors whose own hash is right are read.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); other formats have nothing to salvage.
+    #[cfg(feature = "aero")]
+    pub fn salvage(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let mut options = aero_format::ReadOptions::default();
+        options.salvage = true;
+        aero_format::Archive::from_source(FileSource::open(path)?, &options)
+            .map(Self::Aero)
+            .map_err(|error| Error::from(error).in_file(path))
     }
 
     /// Opens a file that is in memory; tensors are slices of `bytes` where they are stored raw.
@@ -145,6 +185,11 @@ impl Archive {
             )?)),
             #[cfg(feature = "burnpack")]
             Format::Burnpack => Ok(Self::Burnpack(burnpack_format::Archive::from_source(
+                source,
+                &Default::default(),
+            )?)),
+            #[cfg(feature = "aero")]
+            Format::Aero => Ok(Self::Aero(aero_format::Archive::from_source(
                 source,
                 &Default::default(),
             )?)),
@@ -187,6 +232,10 @@ impl Archive {
             Self::Ztensor(_) => Format::Ztensor,
             #[cfg(feature = "burnpack")]
             Self::Burnpack(_) => Format::Burnpack,
+            #[cfg(feature = "aero")]
+            Self::Aero(_) => Format::Aero,
+            #[cfg(feature = "aero")]
+            Self::AeroSet(_) => Format::Aero,
             #[cfg(feature = "primitiv")]
             Self::Primitiv(_) => Format::Primitiv,
             #[cfg(feature = "safetensors")]
@@ -214,6 +263,10 @@ impl Archive {
             Self::Ztensor(archive) => archive.entries().iter().map(Entry::Ztensor).collect(),
             #[cfg(feature = "burnpack")]
             Self::Burnpack(archive) => archive.entries().iter().map(Entry::Burnpack).collect(),
+            #[cfg(feature = "aero")]
+            Self::Aero(archive) => archive.entries().iter().map(Entry::Aero).collect(),
+            #[cfg(feature = "aero")]
+            Self::AeroSet(archive) => archive.entries().iter().map(Entry::AeroSet).collect(),
             #[cfg(feature = "primitiv")]
             Self::Primitiv(archive) => archive.entries().iter().map(Entry::Primitiv).collect(),
             #[cfg(feature = "safetensors")]
@@ -233,6 +286,10 @@ impl Archive {
             Self::Ztensor(archive) => archive.entry(name).map(Entry::Ztensor),
             #[cfg(feature = "burnpack")]
             Self::Burnpack(archive) => archive.entry(name).map(Entry::Burnpack),
+            #[cfg(feature = "aero")]
+            Self::Aero(archive) => archive.entry(name).map(Entry::Aero),
+            #[cfg(feature = "aero")]
+            Self::AeroSet(archive) => archive.entry(name).map(Entry::AeroSet),
             #[cfg(feature = "primitiv")]
             Self::Primitiv(archive) => archive.entry(name).map(Entry::Primitiv),
             #[cfg(feature = "safetensors")]
@@ -286,6 +343,14 @@ impl Archive {
             #[cfg(feature = "burnpack")]
             (Self::Burnpack(archive), Entry::Burnpack(entry)) => {
                 crate::codec::burnpack::model_tensor(archive, entry)
+            }
+            #[cfg(feature = "aero")]
+            (Self::Aero(archive), Entry::Aero(entry)) => {
+                crate::codec::aero::model_tensor(archive, entry)
+            }
+            #[cfg(feature = "aero")]
+            (Self::AeroSet(archive), Entry::AeroSet(entry)) => {
+                crate::codec::aero::set_tensor(archive, entry)
             }
             #[cfg(feature = "primitiv")]
             (Self::Primitiv(archive), Entry::Primitiv(entry)) => {
@@ -345,6 +410,20 @@ pub(crate) fn never_there<T>(never: &Infallible) -> T {
 fn foreign<T>() -> Result<T> {
     let message = "the entry belongs to an archive of another format";
     Err(Error::Usage(message.into()))
+}
+
+/// Whether a file is the JSON of an AERO set: by what it starts with, or by its name.
+#[cfg(feature = "aero")]
+fn is_set(source: &FileSource, path: &Path) -> Result<bool> {
+    let len = source.size();
+    let head = source.read(0..len.min(Format::DETECT_LEN as u64))?;
+    let json = head.trim_ascii_start().starts_with(b"{");
+    let named = path
+        .to_string_lossy()
+        .to_ascii_lowercase()
+        .ends_with(".aeroset.json");
+    let aero = Format::detect(&head, len, Some(path)) == Some(Format::Aero);
+    Ok(aero && !head.starts_with(b"AERO") && (json || named))
 }
 
 /// Edits between two names, of which only the first 200 characters count.

@@ -9,6 +9,8 @@ use tensor_core::{DType, Order, Shape, Source, Value};
 
 use crate::convert::{Loss, LossKind, Model, ModelTensor};
 
+#[cfg(feature = "aero")]
+pub(crate) mod aero;
 #[cfg(feature = "burnpack")]
 pub(crate) mod burnpack;
 #[cfg(feature = "mag")]
@@ -82,6 +84,9 @@ pub(crate) struct Prepared {
 /// What a codec says about a tensor of its own that it can write again as it was.
 #[derive(Clone)]
 pub(crate) enum Native {
+    /// Whether the index had its hash.
+    #[cfg(feature = "aero")]
+    Aero { hashed: bool },
     /// The dtype as spelled, and the data as stored.
     #[cfg(feature = "burnpack")]
     Burnpack(burnpack_format::DTypeCode, Arc<dyn Source>),

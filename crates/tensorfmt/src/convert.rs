@@ -28,6 +28,10 @@ pub enum Target {
     Ztensor,
     /// A burnpack file as Burn 0.22 writes it.
     Burnpack,
+    /// An AERO 0.1 file.
+    Aero,
+    /// An AEROSET: a JSON file, an index, and parts, all in one folder.
+    AeroSet,
     /// A primitiv file, version 0.1; which object is in [`Options::primitiv`].
     Primitiv,
     /// A safetensors file.
@@ -40,13 +44,18 @@ impl Target {
         Self::Mag,
         Self::Ztensor,
         Self::Burnpack,
+        Self::Aero,
+        Self::AeroSet,
         Self::Primitiv,
         Self::Safetensors,
     ];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
-        self.format().name()
+        match self {
+            Self::AeroSet => "aeroset",
+            _ => self.format().name(),
+        }
     }
 
     /// The target with this [`name`](Self::name).
@@ -59,7 +68,11 @@ impl Target {
 
     /// The target that a path's ending stands for.
     pub fn from_path(path: impl AsRef<Path>) -> Option<Self> {
+        let path = path.as_ref();
         let format = Format::from_path(path)?;
+        if format == Format::Aero && path.extension().is_some_and(|ending| ending == "json") {
+            return Some(Self::AeroSet);
+        }
         Self::ALL
             .iter()
             .copied()
@@ -72,6 +85,7 @@ impl Target {
             Self::Mag => Format::Mag,
             Self::Ztensor => Format::Ztensor,
             Self::Burnpack => Format::Burnpack,
+            Self::Aero | Self::AeroSet => Format::Aero,
             Self::Primitiv => Format::Primitiv,
             Self::Safetensors => Format::Safetensors,
         }
@@ -111,6 +125,18 @@ pub struct Options {
     pub zstd: Option<i32>,
     /// Which checksum every tensor gets, where the target has a choice.
     pub checksum: Option<Checksum>,
+    /// How many bytes fill a shard (AERO).
+    pub max_shard_bytes: Option<u64>,
+    /// How many shards a part has (AEROSET).
+    pub max_part_shards: Option<u32>,
+    /// Put a hash of every tensor into the index (AERO).
+    pub tensor_hash: bool,
+    /// Cover header, TOC and string table by a hash (AERO).
+    pub ihsh: bool,
+    /// Hash every page of so many bytes (AERO).
+    pub phsh: Option<u64>,
+    /// Start shards on a page (AERO).
+    pub page_align: bool,
     /// Carry over the statistics that optimizers keep beside parameters (primitiv); between two
     /// primitiv files they always are.
     pub with_stats: bool,

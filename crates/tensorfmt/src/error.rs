@@ -21,6 +21,10 @@ pub enum Error {
     #[cfg(feature = "burnpack")]
     #[error(transparent)]
     Burnpack(#[from] burnpack_format::Error),
+    /// An AERO file.
+    #[cfg(feature = "aero")]
+    #[error(transparent)]
+    Aero(#[from] aero_format::Error),
     /// A primitiv file.
     #[cfg(feature = "primitiv")]
     #[error(transparent)]
@@ -90,6 +94,8 @@ macro_rules! delegate {
             Self::Ztensor($inner) => $body,
             #[cfg(feature = "burnpack")]
             Self::Burnpack($inner) => $body,
+            #[cfg(feature = "aero")]
+            Self::Aero($inner) => $body,
             #[cfg(feature = "primitiv")]
             Self::Primitiv($inner) => $body,
             #[cfg(feature = "safetensors")]
@@ -110,6 +116,8 @@ impl Error {
             Self::Ztensor(ztensor_format::Error::Source(error)) => Some(error),
             #[cfg(feature = "burnpack")]
             Self::Burnpack(burnpack_format::Error::Source(error)) => Some(error),
+            #[cfg(feature = "aero")]
+            Self::Aero(aero_format::Error::Source(error)) => Some(error),
             #[cfg(feature = "primitiv")]
             Self::Primitiv(primitiv_format::Error::Source(error)) => Some(error),
             #[cfg(feature = "safetensors")]

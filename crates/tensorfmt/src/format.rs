@@ -93,7 +93,7 @@ impl Format {
             Self::Mag => cfg!(feature = "mag"),
             Self::Ztensor => cfg!(feature = "ztensor"),
             Self::Burnpack => cfg!(feature = "burnpack"),
-            Self::Aero => false,
+            Self::Aero => cfg!(feature = "aero"),
             Self::Primitiv => cfg!(feature = "primitiv"),
             Self::Safetensors => cfg!(feature = "safetensors"),
         }

@@ -43,6 +43,7 @@
 //! | `mag` | yes | magnetron's `.mag` |
 //! | `ztensor` | no | zTensor's `.zt`; with `zstd` also its compressed tensors |
 //! | `burnpack` | no | Burn's `.bpk` |
+//! | `aero` | no | AERO's `.aero`, and sets of them |
 //! | `primitiv` | no | primitiv's models, parameters and optimizers |
 //! | `safetensors` | yes | `.safetensors` |
 //! | `mmap` | no | `MappedFile` |
@@ -51,6 +52,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(all(
+        feature = "aero",
         feature = "burnpack",
         feature = "mag",
         feature = "primitiv",
@@ -75,6 +77,8 @@ mod json;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
 
+#[cfg(feature = "aero")]
+pub use aero_format as aero;
 pub use archive::{Archive, Entry};
 #[cfg(feature = "burnpack")]
 pub use burnpack_format as burnpack;

@@ -21,6 +21,10 @@ pub(crate) fn capabilities(target: Target) -> Option<Capabilities> {
         Target::Ztensor => Some(codec::ztensor::CAPABILITIES),
         #[cfg(feature = "burnpack")]
         Target::Burnpack => Some(codec::burnpack::CAPABILITIES),
+        #[cfg(feature = "aero")]
+        Target::Aero => Some(codec::aero::CAPABILITIES),
+        #[cfg(feature = "aero")]
+        Target::AeroSet => Some(codec::aero::CAPABILITIES),
         #[cfg(feature = "primitiv")]
         Target::Primitiv => Some(codec::primitiv::CAPABILITIES),
         #[cfg(feature = "safetensors")]
@@ -44,6 +48,10 @@ pub(crate) enum Writer {
     Ztensor(ztensor_format::Builder),
     #[cfg(feature = "burnpack")]
     Burnpack(burnpack_format::Builder),
+    #[cfg(feature = "aero")]
+    Aero(aero_format::Builder),
+    #[cfg(feature = "aero")]
+    AeroSet(aero_format::Builder),
     #[cfg(feature = "primitiv")]
     Primitiv(codec::primitiv::Writer),
     #[cfg(feature = "safetensors")]
@@ -61,6 +69,10 @@ impl Writer {
             Self::Ztensor(builder) => Ok(builder.write_file_with(path, options)?),
             #[cfg(feature = "burnpack")]
             Self::Burnpack(builder) => Ok(builder.write_file_with(path, options)?),
+            #[cfg(feature = "aero")]
+            Self::Aero(builder) => Ok(builder.write_file_with(path, options)?),
+            #[cfg(feature = "aero")]
+            Self::AeroSet(builder) => Ok(builder.write_set_with(path, options)?),
             #[cfg(feature = "primitiv")]
             Self::Primitiv(builder) => Ok(builder.write_file_with(path, options)?),
             #[cfg(feature = "safetensors")]
@@ -133,6 +145,12 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
         Target::Burnpack => {
             codec::burnpack::build(&model, tensors, options, &mut losses).map(Writer::Burnpack)
         }
+        #[cfg(feature = "aero")]
+        Target::Aero => codec::aero::build(&model, tensors, options, &mut losses).map(Writer::Aero),
+        #[cfg(feature = "aero")]
+        Target::AeroSet => {
+            codec::aero::build(&model, tensors, options, &mut losses).map(Writer::AeroSet)
+        }
         #[cfg(feature = "primitiv")]
         Target::Primitiv => {
             codec::primitiv::build(&model, tensors, options, &mut losses).map(Writer::Primitiv)
@@ -181,10 +199,20 @@ fn names_used_twice(model: &Model) -> HashSet<String> {
 /// Refuses options that would be without effect.
 fn check_options(target: Target, options: &Options) -> Result<()> {
     let name = target.name();
-    if options.zstd.is_some() && target != Target::Ztensor {
+    let aero = matches!(target, Target::Aero | Target::AeroSet);
+    if options.zstd.is_some() && target != Target::Ztensor && !aero {
         return Err(Error::Usage(format!(
             "a {name} file can't be compressed with zstd"
         )));
+    }
+    let sharded = options.max_shard_bytes.is_some()
+        || options.tensor_hash
+        || options.ihsh
+        || options.phsh.is_some()
+        || options.page_align;
+    if sharded && !aero || options.max_part_shards.is_some() && target != Target::AeroSet {
+        let message = "has no shards, parts, or hashes of them; such options are AERO's";
+        return Err(Error::Usage(format!("a {name} file {message}")));
     }
     if options.whole_names && target != Target::Primitiv {
         return Err(Error::Usage(format!(

@@ -1,0 +1,106 @@
+use alloc::boxed::Box;
+use core::fmt;
+
+/// A chunk's type: four bytes, ASCII in every known one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FourCc(pub [u8; 4]);
+
+impl FourCc {
+    /// "Chunk Types": integrity of header, TOC and string table.
+    pub const IHSH: Self = Self(*b"IHSH");
+    /// JSON metadata.
+    pub const MJSN: Self = Self(*b"MJSN");
+    /// The manifest, in MessagePack.
+    pub const MMSG: Self = Self(*b"MMSG");
+    /// Hashes of the pages of a shard.
+    pub const PHSH: Self = Self(*b"PHSH");
+    /// The tensor index.
+    pub const TIDX: Self = Self(*b"TIDX");
+    /// A weight shard.
+    pub const WTSH: Self = Self(*b"WTSH");
+}
+
+impl fmt::Display for FourCc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
+    }
+}
+
+impl fmt::Debug for FourCc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+/// "Chunk Flags": the payload is one zstd frame.
+pub(crate) const ZSTD: u32 = 0x1;
+/// Should be mapped.
+pub(crate) const MMAP_CRITICAL: u32 = 0x2;
+/// Holds an index.
+pub(crate) const INDEX: u32 = 0x4;
+/// Readers may skip it.
+pub(crate) const OPTIONAL: u32 = 0x8;
+
+/// One chunk as the TOC describes it.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    pub(crate) fourcc: FourCc,
+    pub(crate) flags: u32,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) ulen: u64,
+    pub(crate) blake3: [u8; 32],
+    /// The fourcc in hexadecimal and the name: together they are unique.
+    pub(crate) key: Box<str>,
+}
+
+impl Chunk {
+    /// The type.
+    pub fn fourcc(&self) -> FourCc {
+        self.fourcc
+    }
+
+    /// The name, which may be empty.
+    pub fn name(&self) -> &str {
+        self.key.get(8..).unwrap_or_default()
+    }
+
+    /// The flags, unknown bits included.
+    pub fn flags(&self) -> u32 {
+        self.flags
+    }
+
+    /// Whether the payload is compressed.
+    pub fn is_zstd(&self) -> bool {
+        self.flags & ZSTD != 0
+    }
+
+    /// Absolute offset of the payload.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Bytes in the file.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Bytes when decompressed.
+    pub fn ulen(&self) -> u64 {
+        self.ulen
+    }
+
+    /// BLAKE3-256 of the decompressed payload.
+    pub fn blake3(&self) -> &[u8; 32] {
+        &self.blake3
+    }
+
+    /// Whether the chunk has no hash: a writer leaves that of its first JSON chunk at zero.
+    pub(crate) fn is_unhashed(&self) -> bool {
+        self.fourcc == FourCc::MJSN && self.blake3 == [0; 32]
+    }
+
+    pub(crate) fn key(fourcc: FourCc, name: &str) -> alloc::string::String {
+        alloc::format!("{:08x}{name}", u32::from_be_bytes(fourcc.0))
+    }
+}

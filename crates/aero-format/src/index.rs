@@ -1,0 +1,523 @@
+#![deny(clippy::arithmetic_side_effects)]
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use tensor_core::{ArchiveId, At, Bytes, Cursor, DType, NameTable, Shape, Source};
+
+use crate::chunk::{Chunk, FourCc};
+use crate::integrity::{control_digest, parse_ihsh, payload, unhex};
+use crate::layout::{ALIGN, Header, Toc, inside};
+use crate::msgpack::{Decoder, Fault};
+use crate::read::Entry;
+use crate::{DTypeCode, Error, Limits, ReadOptions, Result, Rule};
+
+/// Everything that the control structures and the tensor index say. One that exists is valid:
+/// all ranges in bounds and apart, all names unique, every tensor within its shard.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pub(crate) id: ArchiveId,
+    pub(crate) header: Header,
+    pub(crate) chunks: Vec<Chunk>,
+    chunk_keys: NameTable,
+    pub(crate) entries: Vec<Entry>,
+    names: NameTable,
+    /// The tensor index, which entries keep ranges of.
+    pub(crate) tidx: Bytes,
+    /// Whether the file is an index alone: tensors, but no weights.
+    pub(crate) in_parts: bool,
+}
+
+impl Index {
+    pub(crate) fn parse(source: &dyn Source, options: &ReadOptions) -> Result<Self> {
+        let limits = &options.limits;
+        let header = Header::parse(source, limits)?;
+        let count = Toc::count(source, &header, limits)?;
+        let toc = header.toc_offset..header.toc_offset.saturating_add(Toc::len(count));
+        let names = source.read(header.string_table())?;
+
+        let mut cursor = Cursor::new(source, toc.clone())?;
+        cursor.expect_up_to(toc.end);
+        cursor.skip(Toc::HEADER, "toc")?;
+        let mut chunks: Vec<Chunk> = Vec::new();
+        for ordinal in 0..u64::from(count) {
+            cursor.set_entry(Some(ordinal));
+            let at = cursor.at("chunk_offset");
+            let chunk = Toc::entry(&mut cursor, &names)?;
+            if ordinal == 1 && is_destroyed(chunks.first(), &chunk) {
+                return Err(Error::Invalid {
+                    rule: Rule::ControlDestroyed,
+                    at,
+                });
+            }
+            check_chunk(&chunk, source.size(), limits, at)?;
+            chunks.push(chunk);
+        }
+        check_overlap(&header, toc.clone(), &chunks, options.salvage)?;
+        let chunk_keys = NameTable::of(&chunks, |chunk| &chunk.key).map_err(|twice| {
+            let entry = (twice.second as u64).saturating_mul(Toc::ENTRY);
+            let at = At::new(
+                toc.start.saturating_add(Toc::HEADER).saturating_add(entry),
+                "name_off",
+            );
+            Error::Invalid {
+                rule: Rule::ChunkDuplicate,
+                at: at.entry(twice.second as u64),
+            }
+        })?;
+
+        let mut index = Self {
+            id: ArchiveId::next(),
+            header,
+            chunks,
+            chunk_keys,
+            entries: Vec::new(),
+            names: NameTable::default(),
+            tidx: Bytes::new(),
+            in_parts: false,
+        };
+        if options.check_control {
+            index.check_control(source, limits, true)?;
+        }
+        if let Some(tidx) = index.first(FourCc::TIDX).cloned() {
+            index.in_parts = index.first(FourCc::WTSH).is_none();
+            index.tidx = payload(source, &tidx, limits)?;
+            index.parse_tidx(&tidx, limits)?;
+        }
+        Ok(index)
+    }
+
+    /// The first chunk of a type.
+    pub(crate) fn first(&self, fourcc: FourCc) -> Option<&Chunk> {
+        self.chunks.iter().find(|chunk| chunk.fourcc == fourcc)
+    }
+
+    /// The chunk of a type and name.
+    pub(crate) fn chunk(&self, fourcc: FourCc, name: &str) -> Option<&Chunk> {
+        let key = Chunk::key(fourcc, name);
+        self.chunks.get(
+            self.chunk_keys
+                .find(&self.chunks, |chunk| &chunk.key, &key)?,
+        )
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
+        self.entries
+            .get(self.names.find(&self.entries, Entry::name, name)?)
+    }
+
+    /// AIP-0001: whether header, TOC and string table are as IHSH says; `None` without IHSH or
+    /// for an algorithm that is not ours. `cheap` leaves out ranges that reach into the weights.
+    pub(crate) fn check_control(
+        &self,
+        source: &dyn Source,
+        limits: &Limits,
+        cheap: bool,
+    ) -> Result<Option<bool>> {
+        let Some(chunk) = self.first(FourCc::IHSH) else {
+            return Ok(None);
+        };
+        let at = At::new(chunk.offset, "covered_ranges");
+        let bytes = payload(source, chunk, limits)?;
+        let Some((end, digest)) = parse_ihsh(&bytes, at, limits)? else {
+            return Ok(Some(false));
+        };
+        let count = u32::try_from(self.chunks.len()).unwrap_or(u32::MAX);
+        let toc_end = self.header.toc_offset.saturating_add(Toc::len(count));
+        let control = toc_end.max(self.header.string_table().end);
+        if end < control || end > source.size() {
+            return Err(Error::Invalid {
+                rule: Rule::Ihsh,
+                at,
+            });
+        }
+        if cheap && end > control.saturating_add(4096) {
+            return Ok(Some(true));
+        }
+        if control_digest(source, &self.header, count, end)? != digest {
+            return Err(Error::Invalid {
+                rule: Rule::IhshDigest,
+                at,
+            });
+        }
+        Ok(Some(true))
+    }
+
+    /// "TIDX Schema".
+    fn parse_tidx(&mut self, chunk: &Chunk, limits: &Limits) -> Result<()> {
+        let bytes = self.tidx.clone();
+        let mut decoder = Decoder::new(&bytes, limits.max_depth);
+        let at = At::new(chunk.offset, "TIDX");
+        let structure = |fault| Error::Invalid {
+            rule: rule_of(fault, Rule::TidxShape),
+            at,
+        };
+        let mut seen = false;
+        for _ in 0..decoder.map().map_err(structure)? {
+            match decoder.key().map_err(structure)? {
+                Some("tensors") if seen => {
+                    return Err(Error::Invalid {
+                        rule: Rule::TidxDuplicateKey,
+                        at,
+                    });
+                }
+                Some("tensors") => {
+                    seen = true;
+                    let count = decoder.list().map_err(structure)?;
+                    let mut shard = None;
+                    for ordinal in 0..count {
+                        let at = At::new(chunk.offset, "tensors").entry(ordinal as u64);
+                        self.parse_tensor(&mut decoder, ordinal, limits, at, &mut shard)?;
+                    }
+                }
+                _ => {
+                    decoder.skip().map_err(structure)?;
+                }
+            }
+        }
+        if !decoder.is_at_end() {
+            return Err(Error::Invalid {
+                rule: Rule::MessagePack,
+                at,
+            });
+        }
+        if !seen {
+            return Err(Error::Invalid {
+                rule: Rule::TidxShape,
+                at,
+            });
+        }
+        self.names = NameTable::of(&self.entries, Entry::name).map_err(|twice| {
+            let at = At::new(chunk.offset, "name").entry(twice.second as u64);
+            Error::Invalid {
+                rule: Rule::TidxDuplicate,
+                at,
+            }
+        })?;
+        Ok(())
+    }
+
+    fn parse_tensor(
+        &mut self,
+        decoder: &mut Decoder<'_>,
+        ordinal: usize,
+        limits: &Limits,
+        at: At,
+        shard: &mut Option<(u32, u64, u64)>,
+    ) -> Result<()> {
+        let invalid = |rule, field| Error::Invalid {
+            rule,
+            at: At { field, ..at },
+        };
+        let start = decoder.position();
+        let pairs = decoder
+            .map()
+            .map_err(|fault| invalid(rule_of(fault, Rule::TidxShape), "tensors"))?;
+        let mut fields = Fields::default();
+        let mut seen = 0u32;
+        for _ in 0..pairs {
+            let key = decoder
+                .key()
+                .map_err(|fault| invalid(rule_of(fault, Rule::TidxField), "tensors"))?;
+            let known = key.and_then(Fields::known);
+            if let Some((bit, _)) = known {
+                if seen & bit != 0 {
+                    return Err(invalid(
+                        Rule::TidxDuplicateKey,
+                        known.map_or("", |known| known.1),
+                    ));
+                }
+                seen |= bit;
+            }
+            let field = known.map_or("tensors", |known| known.1);
+            fields
+                .read(field, decoder, limits)
+                .map_err(|rule| invalid(rule, field))?;
+        }
+        let raw = start..decoder.position();
+        let (Some(name), Some(code), Some(dims), Some(shard_id), Some(data_off), Some(data_len)) = (
+            fields.name,
+            fields.dtype,
+            fields.shape,
+            fields.shard_id,
+            fields.data_off,
+            fields.data_len,
+        ) else {
+            return Err(invalid(Rule::TidxMissing, "tensors"));
+        };
+        if name.len() > limits.max_name as usize {
+            let (value, max) = (name.len() as u64, limits.max_name.into());
+            let at = At {
+                field: "name",
+                ..at
+            };
+            return Err(tensor_core::LimitExceeded {
+                limit: "max_name",
+                value,
+                max,
+                at,
+            }
+            .into());
+        }
+        if dims.len() > limits.max_rank as usize {
+            let (value, max) = (dims.len() as u64, limits.max_rank.into());
+            let at = At {
+                field: "shape",
+                ..at
+            };
+            return Err(tensor_core::LimitExceeded {
+                limit: "max_rank",
+                value,
+                max,
+                at,
+            }
+            .into());
+        }
+        let code = DTypeCode(code);
+        let shape = Shape::new(&dims).map_err(|_| invalid(Rule::TidxOverflow, "shape"))?;
+        let len = match code.dtype() {
+            Some(DType::Opaque) => Some(data_len),
+            Some(dtype) => {
+                let len = shape
+                    .byte_len(dtype)
+                    .map_err(|_| invalid(Rule::TidxOverflow, "shape"))?;
+                if len.is_some_and(|len| data_len < len) {
+                    return Err(invalid(Rule::TidxDataLen, "data_len"));
+                }
+                len
+            }
+            None => None,
+        };
+        let mut offset = 0;
+        if !self.in_parts {
+            let (_, shard_offset, shard_len) = match *shard {
+                Some(known) if known.0 == shard_id => known,
+                _ => {
+                    let name = alloc::format!("weights.shard{shard_id}");
+                    let chunk = self.chunk(FourCc::WTSH, &name);
+                    let chunk = chunk.ok_or_else(|| invalid(Rule::TidxShard, "shard_id"))?;
+                    (shard_id, chunk.offset, chunk.length)
+                }
+            };
+            *shard = Some((shard_id, shard_offset, shard_len));
+            match data_off.checked_add(data_len) {
+                Some(end) if end <= shard_len => offset = shard_offset.saturating_add(data_off),
+                _ => return Err(invalid(Rule::TidxDataRange, "data_off")),
+            }
+        }
+        self.entries.push(Entry {
+            archive: self.id,
+            ordinal,
+            name: name.into(),
+            code,
+            shape,
+            shard_id,
+            data_off,
+            data_len,
+            offset,
+            len,
+            flags: fields.flags,
+            hash_b3: fields.hash_b3,
+            quant_id: fields.quant_id,
+            raw,
+        });
+        Ok(())
+    }
+}
+
+/// The known fields of a tensor, as far as they were read.
+#[derive(Default)]
+struct Fields<'a> {
+    name: Option<&'a str>,
+    dtype: Option<u16>,
+    shape: Option<Vec<u64>>,
+    shard_id: Option<u32>,
+    data_off: Option<u64>,
+    data_len: Option<u64>,
+    flags: u64,
+    hash_b3: Option<[u8; 32]>,
+    quant_id: Option<i64>,
+}
+
+/// The fields that the format itself writes, in its order.
+pub(crate) const FIELDS: [&str; 10] = [
+    "name",
+    "dtype",
+    "shape",
+    "shard_id",
+    "data_off",
+    "data_len",
+    "flags",
+    "quant_id",
+    "quant_params",
+    "hash_b3",
+];
+
+impl<'a> Fields<'a> {
+    /// A bit of its own and the name of a key that we know.
+    fn known(key: &str) -> Option<(u32, &'static str)> {
+        let at = FIELDS.iter().position(|&field| field == key)?;
+        Some((1u32.checked_shl(u32::try_from(at).ok()?)?, FIELDS.get(at)?))
+    }
+
+    fn read(
+        &mut self,
+        field: &str,
+        decoder: &mut Decoder<'a>,
+        limits: &Limits,
+    ) -> Result<(), Rule> {
+        let wrong = |fault| rule_of(fault, Rule::TidxField);
+        match field {
+            "name" => {
+                let name = decoder
+                    .text()
+                    .map_err(|fault| rule_of(fault, Rule::TidxName))?;
+                self.name = Some(name);
+            }
+            "dtype" => {
+                let code = decoder.uint().map_err(wrong)?;
+                self.dtype = Some(u16::try_from(code).map_err(|_| Rule::TidxField)?);
+            }
+            "shape" => {
+                let rank = decoder.list().map_err(wrong)?;
+                let mut dims = Vec::new();
+                for at in 0..rank {
+                    let dim = decoder.uint().map_err(wrong)?;
+                    if i64::try_from(dim).is_err() {
+                        return Err(Rule::TidxField);
+                    }
+                    // Of more dims than are allowed only their number counts.
+                    if at <= limits.max_rank as usize {
+                        dims.push(dim);
+                    }
+                }
+                self.shape = Some(dims);
+            }
+            "shard_id" => {
+                let id = decoder.uint().map_err(wrong)?;
+                let id = i32::try_from(id).ok().and_then(|id| u32::try_from(id).ok());
+                self.shard_id = Some(id.ok_or(Rule::TidxField)?);
+            }
+            "data_off" => self.data_off = Some(decoder.uint().map_err(wrong)?),
+            "data_len" => self.data_len = Some(decoder.uint().map_err(wrong)?),
+            "flags" => self.flags = decoder.uint().map_err(wrong)?,
+            "quant_id" => {
+                let id = decoder.int().map_err(wrong)?;
+                self.quant_id = Some(i64::try_from(id).map_err(|_| Rule::TidxField)?);
+            }
+            "hash_b3" => {
+                let text = decoder
+                    .text()
+                    .map_err(|fault| rule_of(fault, Rule::TidxHash))?;
+                // An empty text means that there is none.
+                if !text.is_empty() {
+                    self.hash_b3 = Some(unhex(text).ok_or(Rule::TidxHash)?);
+                }
+            }
+            _ => {
+                decoder.skip().map_err(wrong)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The rule that a fault breaks: that of the encoding, or `typed` where only the type is wrong.
+fn rule_of(fault: Fault, typed: Rule) -> Rule {
+    match fault {
+        Fault::Malformed => Rule::MessagePack,
+        Fault::Type => typed,
+    }
+}
+
+/// What the reference leaves of a TOC when it adds IHSH to a list of chunks.
+fn is_destroyed(first: Option<&Chunk>, second: &Chunk) -> bool {
+    let ihsh = first.is_some_and(|first| first.fourcc == FourCc::IHSH);
+    ihsh && second.fourcc == FourCc([0; 4]) && second.length == 0 && second.offset == 0
+}
+
+fn check_chunk(chunk: &Chunk, size: u64, limits: &Limits, at: At) -> Result<()> {
+    let invalid = |rule| Err(Error::Invalid { rule, at });
+    inside(size, chunk.offset, chunk.length, Rule::ChunkRange, at)?;
+    let never = [FourCc::WTSH, FourCc::IHSH, FourCc::PHSH].contains(&chunk.fourcc);
+    if never && chunk.is_zstd() {
+        return invalid(Rule::ShardCompressed);
+    }
+    if chunk.fourcc == FourCc::WTSH && chunk.offset % ALIGN != 0 {
+        return invalid(Rule::ShardAlignment);
+    }
+    if !chunk.is_zstd() && chunk.ulen != chunk.length {
+        return invalid(Rule::ChunkUlen);
+    }
+    let metadata = [FourCc::TIDX, FourCc::MMSG, FourCc::MJSN].contains(&chunk.fourcc);
+    if metadata && chunk.ulen > limits.max_metadata_ulen {
+        let (limit, value, max) = ("max_metadata_ulen", chunk.ulen, limits.max_metadata_ulen);
+        return Err(tensor_core::LimitExceeded {
+            limit,
+            value,
+            max,
+            at,
+        }
+        .into());
+    }
+    Ok(())
+}
+
+/// Checks that no payload shares bytes with another one or with the control structures. A
+/// salvaging reader takes the tensor index over the weights that it overran.
+fn check_overlap(header: &Header, toc: Range<u64>, chunks: &[Chunk], salvage: bool) -> Result<()> {
+    let table = header.string_table();
+    let apart = |a: &Range<u64>, b: &Range<u64>| {
+        a.is_empty() || b.is_empty() || a.end <= b.start || b.end <= a.start
+    };
+    if !apart(&toc, &table) || (!table.is_empty() && table.start < Header::SIZE) {
+        let at = At::new(28, "string_table_offset");
+        return Err(Error::Invalid {
+            rule: Rule::StringTableRange,
+            at,
+        });
+    }
+    let range = |chunk: &Chunk| chunk.offset..chunk.offset.saturating_add(chunk.length);
+    let at = |ordinal: usize| {
+        let entry = (ordinal as u64).saturating_mul(Toc::ENTRY);
+        let offset = toc.start.saturating_add(Toc::HEADER).saturating_add(entry);
+        At::new(offset.saturating_add(8), "chunk_offset").entry(ordinal as u64)
+    };
+    let mut sorted: Vec<(usize, &Chunk)> = chunks
+        .iter()
+        .enumerate()
+        .filter(|(_, chunk)| chunk.length > 0)
+        .collect();
+    sorted.sort_unstable_by_key(|(_, chunk)| chunk.offset);
+    let control = [0..Header::SIZE, toc.clone(), table];
+    for &(ordinal, chunk) in &sorted {
+        if control.iter().any(|part| !apart(part, &range(chunk))) {
+            return Err(Error::Invalid {
+                rule: Rule::ChunkOverlap,
+                at: at(ordinal),
+            });
+        }
+    }
+    for (&(_, left), &(ordinal, right)) in sorted.iter().zip(sorted.iter().skip(1)) {
+        if range(left).end <= right.offset {
+            continue;
+        }
+        let overrun = left.fourcc == FourCc::TIDX && right.fourcc == FourCc::WTSH;
+        match (overrun, salvage) {
+            (true, true) => {}
+            (true, false) => {
+                return Err(Error::Invalid {
+                    rule: Rule::TidxOverrun,
+                    at: at(ordinal),
+                });
+            }
+            (false, _) => {
+                return Err(Error::Invalid {
+                    rule: Rule::ChunkOverlap,
+                    at: at(ordinal),
+                });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+/// How much of a file the reader is willing to take on; the defaults are those of the format's
+/// "Limits" and of its reference readers.
+///
+/// ```
+/// let mut limits = aero_format::Limits::default();
+/// limits.max_metadata_ulen = 1 << 20;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Chunks: MAX_ENTRY_COUNT.
+    pub max_chunks: u32,
+    /// Bytes of the string table: MAX_STRING_TABLE.
+    pub max_string_table: u64,
+    /// Uncompressed bytes of a metadata chunk: MAX_METADATA_ULEN.
+    pub max_metadata_ulen: u64,
+    /// Bytes of a tensor's name.
+    pub max_name: u32,
+    /// Dims of a tensor.
+    pub max_rank: u32,
+    /// How deep MessagePack may nest.
+    pub max_depth: u32,
+    /// Bytes of a set's JSON.
+    pub max_set_json: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_chunks: 1_000_000,
+            max_string_table: 512 << 20,
+            max_metadata_ulen: 2 << 30,
+            max_name: 4096,
+            max_rank: 32,
+            max_depth: 64,
+            max_set_json: 64 << 20,
+        }
+    }
+}

@@ -1,0 +1,515 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
+use tensor_core::{
+    At, FileSource, Item, Outcome, Report, Source, SourceError, Tensor, Ticker, Value,
+    VerifyOptions, walk,
+};
+
+use crate::integrity::hex;
+use crate::read::{Archive, Entry, failed};
+use crate::{BuildError, Error, ReadOptions, Result, Rule, Unsupported};
+
+/// How many parts are open at once.
+const OPEN: usize = 4;
+
+/// An open AEROSET: an index over parts, each a file of its own in the same folder. Parts are
+/// opened when they are needed; one that is missing fails only its own tensors.
+#[derive(Clone)]
+pub struct Set {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    path: PathBuf,
+    options: ReadOptions,
+    index: Archive,
+    index_file: Listed,
+    parts: Vec<Part>,
+    /// Which part has a shard.
+    shards: HashMap<u32, usize>,
+    metadata: Vec<(String, Value)>,
+    /// The parts that are open, the one used last at the end.
+    open: Mutex<Vec<(usize, Archive)>>,
+}
+
+/// A file as the set's JSON lists it.
+struct Listed {
+    place: Place,
+    sha256: Option<String>,
+    size: Option<u64>,
+}
+
+enum Place {
+    Local(PathBuf),
+    Remote(String),
+}
+
+struct Part {
+    name: String,
+    file: Listed,
+}
+
+impl Set {
+    /// Opens the set whose JSON is at `path`: reads it and the index, no part. Files are looked
+    /// for beside `path` as it is given.
+    ///
+    /// # Errors
+    /// What JSON or index break, or what the operating system says.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(path, &ReadOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self> {
+        let path = path.as_ref();
+        parse(path, options)
+            .map(|inner| Self {
+                inner: Arc::new(inner),
+            })
+            .map_err(|error| error.in_file(path))
+    }
+
+    /// All tensors, in index order.
+    pub fn entries(&self) -> &[Entry] {
+        self.inner.index.entries()
+    }
+
+    /// The tensor of this name.
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        self.inner.index.entry(name)
+    }
+
+    /// The file of tensors and shards that the set starts from.
+    pub fn index(&self) -> &Archive {
+        &self.inner.index
+    }
+
+    /// The set's own description of its model: `model.name`, `model.architecture`.
+    pub fn metadata(&self) -> &[(String, Value)] {
+        &self.inner.metadata
+    }
+
+    /// Bytes of the JSON, the index and all parts that are there.
+    pub fn file_len(&self) -> u64 {
+        let len = |file: &Listed| match &file.place {
+            Place::Local(path) => fs::metadata(path).map_or(0, |metadata| metadata.len()),
+            Place::Remote(_) => 0,
+        };
+        let json = fs::metadata(&self.inner.path).map_or(0, |metadata| metadata.len());
+        let parts: u64 = self.inner.parts.iter().map(|part| len(&part.file)).sum();
+        json + len(&self.inner.index_file) + parts
+    }
+
+    /// Everything else that index or part says about a tensor.
+    pub fn extra(&self, entry: &Entry) -> Vec<(String, Value)> {
+        self.inner.index.extra(entry)
+    }
+
+    /// Reads a tensor from its part.
+    ///
+    /// # Errors
+    /// As [`Archive::read`], and what its part breaks.
+    pub fn read(&self, entry: &Entry) -> Result<Tensor> {
+        let (archive, inner) = self.inner.locate(entry)?;
+        archive.read(&inner)
+    }
+
+    /// Reads a tensor's little-endian bytes into `out`, which has its exact length.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and [`BuildError::BufferLength`].
+    pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
+        let (archive, inner) = self.inner.locate(entry)?;
+        archive.read_into(&inner, out)
+    }
+
+    /// A tensor's little-endian bytes as a source of their own, which opens the part whenever it
+    /// is read.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn data(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+        let (archive, inner) = self.inner.locate(entry)?;
+        let size = archive.data(&inner)?.size();
+        Ok(Arc::new(InPart {
+            set: self.inner.clone(),
+            ordinal: entry.ordinal,
+            size,
+        }))
+    }
+
+    /// Checks the index and every part, deeply: size and SHA-256 of each file, all that
+    /// [`Archive::verify`] checks, and that index and parts agree about every tensor.
+    ///
+    /// # Errors
+    /// What reading fails with, or a stop on request; damage and missing parts are in the report.
+    pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
+        let mut report = Report::default();
+        let inner = &*self.inner;
+        report.push(Item::new("set", Outcome::Ok).with_note("JSON"));
+        let ticker = Ticker::new(options.progress);
+        check_file(&mut report, "index", &inner.index_file, &ticker)?;
+        inner.index.verify_into(&mut report, "index: ", options)?;
+        for (ordinal, part) in inner.parts.iter().enumerate() {
+            if !check_file(&mut report, &part.name, &part.file, &ticker)? {
+                continue;
+            }
+            match inner.part(ordinal) {
+                Ok(archive) => {
+                    archive.verify_into(&mut report, &format!("{}: ", part.name), options)?;
+                }
+                Err(error) => report.push(failed(part.name.clone(), error)?),
+            }
+        }
+        for entry in self.entries() {
+            let checked = inner.locate(entry);
+            report.push(match checked {
+                Ok(_) => Item::new(entry.name(), Outcome::Ok).with_note("index and part agree"),
+                Err(error) => failed(entry.name().to_owned(), error)?,
+            });
+        }
+        Ok(report)
+    }
+}
+
+/// Checks that a listed file is there and is the one that was meant; says whether it is there.
+fn check_file(report: &mut Report, name: &str, file: &Listed, ticker: &Ticker<'_>) -> Result<bool> {
+    let path = match &file.place {
+        Place::Local(path) => path,
+        Place::Remote(url) => {
+            let what = Unsupported::Remote { url: url.clone() };
+            report.push(Item::new(name, Outcome::Unsupported).with_note(what.to_string()));
+            return Ok(false);
+        }
+    };
+    let source = match open_file(path) {
+        Ok(source) => source,
+        Err(error) => {
+            report.push(failed(name.to_owned(), error)?);
+            return Ok(false);
+        }
+    };
+    if let Some(size) = file.size {
+        let item = Item::compared(name, size.to_string(), source.size().to_string());
+        report.push(item.with_note("size_bytes"));
+    }
+    if let Some(expected) = &file.sha256 {
+        let mut hasher = Sha256::new();
+        walk::<Error>(&source, 0..source.size(), ticker, |piece| {
+            hasher.update(piece);
+            Ok(())
+        })?;
+        let found = hex(&hasher.finalize());
+        let item = Item::compared(name, expected.to_ascii_lowercase(), found);
+        report.push(item.with_note("sha256"));
+    }
+    Ok(true)
+}
+
+/// Opens a file of the set; one that is missing is the set's fault.
+fn open_file(path: &Path) -> Result<FileSource> {
+    FileSource::open(path).map_err(|error| match error.source.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::IsADirectory => Error::InFile {
+            path: path.to_path_buf(),
+            error: Box::new(Error::Invalid {
+                rule: Rule::SetMissing,
+                at: At::new(0, "path"),
+            }),
+        },
+        _ => Error::File(error),
+    })
+}
+
+impl Inner {
+    /// The part with this number, opened unless it is already.
+    fn part(&self, ordinal: usize) -> Result<Archive> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = open.iter().position(|(known, _)| *known == ordinal) {
+            let part = open.remove(at);
+            open.push(part.clone());
+            return Ok(part.1);
+        }
+        let Some(part) = self.parts.get(ordinal) else {
+            let at = At::new(0, "shards");
+            return Err(Error::Invalid {
+                rule: Rule::SetShard,
+                at,
+            });
+        };
+        let archive = match &part.file.place {
+            Place::Local(path) => Archive::from_source(open_file(path)?, &self.options)
+                .map_err(|error| error.in_file(path))?,
+            Place::Remote(url) => {
+                let what = Unsupported::Remote { url: url.clone() };
+                return Err(Error::Unsupported {
+                    what,
+                    at: At::new(0, "path"),
+                });
+            }
+        };
+        if open.len() >= OPEN {
+            open.remove(0);
+        }
+        open.push((ordinal, archive.clone()));
+        Ok(archive)
+    }
+
+    /// The part that holds a tensor, and its entry there, after checking that both agree.
+    fn locate(&self, entry: &Entry) -> Result<(Archive, Entry)> {
+        if entry.archive != self.index.index.id {
+            return Err(BuildError::ForeignEntry.into());
+        }
+        let at = At::new(0, "shards").entry(entry.ordinal as u64);
+        if entry.dtype().is_none() {
+            let what = Unsupported::DType { code: entry.code.0 };
+            return Err(Error::Unsupported { what, at });
+        }
+        let ordinal = self.shards.get(&entry.shard_id);
+        let ordinal = *ordinal.ok_or(Error::Invalid {
+            rule: Rule::SetShard,
+            at,
+        })?;
+        let archive = self.part(ordinal)?;
+        // Shards are counted anew in each part, so the name is what finds the tensor there.
+        let inside = archive.entry(entry.name()).filter(|inside| {
+            inside.code == entry.code
+                && inside.shape == entry.shape
+                && inside.data_len == entry.data_len
+                && inside.data_off == entry.data_off
+        });
+        match inside.cloned() {
+            Some(inside) => Ok((archive, inside)),
+            None => Err(Error::Invalid {
+                rule: Rule::SetTensor,
+                at,
+            }),
+        }
+    }
+}
+
+/// A tensor's bytes, in whichever part they are.
+struct InPart {
+    set: Arc<Inner>,
+    ordinal: usize,
+    size: u64,
+}
+
+impl Source for InPart {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
+        self.check(offset, out.len() as u64)?;
+        let data = || {
+            let entry = self.set.index.entries().get(self.ordinal);
+            let entry = entry.ok_or(BuildError::ForeignEntry)?;
+            let (archive, inside) = self.set.locate(entry)?;
+            archive.data(&inside)
+        };
+        let data = data().map_err(|error| match error {
+            Error::Source(error) => error,
+            Error::File(error) => SourceError::File(error),
+            error => SourceError::Other(Box::new(error)),
+        })?;
+        data.read_into(offset, out)
+    }
+}
+
+fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
+    let wrong = |field| Error::Invalid {
+        rule: Rule::SetJson,
+        at: At::new(0, field),
+    };
+    let source = FileSource::open(path)?;
+    let (value, max) = (source.size(), options.limits.max_set_json);
+    if value > max {
+        let (limit, at) = ("max_set_json", At::new(0, "json"));
+        return Err(tensor_core::LimitExceeded {
+            limit,
+            value,
+            max,
+            at,
+        }
+        .into());
+    }
+    let bytes = source.read(0..source.size())?;
+    let json: Json = serde_json::from_slice(&bytes).map_err(|_| wrong("json"))?;
+    if text_at(&json, &["format", "name"]) != Some("AEROSET") {
+        return Err(wrong("format"));
+    }
+    let version = at_path(&json, &["format", "version"])
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    match version {
+        [major, minor] => match (major.as_u64(), minor.as_u64()) {
+            (Some(0), Some(1 | 2)) => {}
+            (Some(major), Some(minor)) => {
+                let what = Unsupported::Version {
+                    format: "AEROSET",
+                    major,
+                    minor,
+                };
+                return Err(Error::Unsupported {
+                    what,
+                    at: At::new(0, "version"),
+                });
+            }
+            _ => return Err(wrong("version")),
+        },
+        _ => return Err(wrong("version")),
+    }
+    if let Some(url) = json.get("base_url").filter(|url| !url.is_null()) {
+        let url = url.as_str().unwrap_or_default().to_owned();
+        let what = Unsupported::Remote { url };
+        return Err(Error::Unsupported {
+            what,
+            at: At::new(0, "base_url"),
+        });
+    }
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let index_file = listed(at_path(&json, &["global_tidx"]), folder)?;
+    let Place::Local(index_path) = &index_file.place else {
+        let url = text_at(&json, &["global_tidx", "path"])
+            .unwrap_or_default()
+            .to_owned();
+        let what = Unsupported::Remote { url };
+        return Err(Error::Unsupported {
+            what,
+            at: At::new(0, "global_tidx"),
+        });
+    };
+    let mut parts = Vec::new();
+    let mut shards = HashMap::new();
+    let mut seen = std::collections::HashSet::new();
+    for part in at_path(&json, &["parts"])
+        .as_array()
+        .ok_or_else(|| wrong("parts"))?
+    {
+        let file = listed(part, folder)?;
+        let name = text_at(part, &["path"]).unwrap_or_default().to_owned();
+        let twice = Error::Invalid {
+            rule: Rule::SetShard,
+            at: At::new(0, "shards"),
+        };
+        if !seen.insert(name.clone()) {
+            return Err(twice);
+        }
+        for id in at_path(part, &["shards"])
+            .as_array()
+            .ok_or_else(|| wrong("shards"))?
+        {
+            let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
+            let id = id.ok_or_else(|| wrong("shards"))?;
+            if shards.insert(id, parts.len()).is_some() {
+                let at = At::new(0, "shards");
+                return Err(Error::Invalid {
+                    rule: Rule::SetShard,
+                    at,
+                });
+            }
+        }
+        parts.push(Part { name, file });
+    }
+    let index = Archive::from_source(open_file(index_path)?, options)
+        .map_err(|error| error.in_file(index_path))?;
+    if let Some(entry) = index
+        .entries()
+        .iter()
+        .find(|entry| !shards.contains_key(&entry.shard_id))
+    {
+        let at = At::new(0, "shard_id").entry(entry.ordinal as u64);
+        return Err(Error::Invalid {
+            rule: Rule::SetShard,
+            at,
+        });
+    }
+    let mut metadata = Vec::new();
+    for key in ["name", "architecture"] {
+        if let Some(text) = text_at(&json, &["model", key]) {
+            metadata.push((format!("model.{key}"), Value::from(text)));
+        }
+    }
+    Ok(Inner {
+        path: path.to_path_buf(),
+        options: *options,
+        index,
+        index_file,
+        parts,
+        shards,
+        metadata,
+        open: Mutex::new(Vec::new()),
+    })
+}
+
+/// What is under a path of keys, null where there is nothing.
+fn at_path<'a>(json: &'a Json, path: &[&str]) -> &'a Json {
+    let step = |json: Option<&'a Json>, key: &&str| json?.get(*key);
+    path.iter().fold(Some(json), step).unwrap_or(&Json::Null)
+}
+
+fn text_at<'a>(json: &'a Json, path: &[&str]) -> Option<&'a str> {
+    at_path(json, path).as_str()
+}
+
+/// A file as listed, its path checked: one component after the other, none of them upwards, and
+/// no link that leads out of the folder.
+fn listed(json: &Json, folder: &Path) -> Result<Listed> {
+    let wrong = |rule| Error::Invalid {
+        rule,
+        at: At::new(0, "path"),
+    };
+    let text = text_at(json, &["path"]).ok_or_else(|| wrong(Rule::SetJson))?;
+    let place = match text.split_once("://") {
+        Some((scheme, _)) if ["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) => {
+            Place::Remote(text.to_owned())
+        }
+        Some(_) => return Err(wrong(Rule::SetPath)),
+        None => {
+            let plain = !text.is_empty() && !text.contains(['\\', '\0', ':']);
+            let inside = Path::new(text)
+                .components()
+                .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+            if !plain || !inside {
+                return Err(wrong(Rule::SetPath));
+            }
+            let path = folder.join(text);
+            if let (Ok(real), Ok(home)) = (path.canonicalize(), folder.canonicalize()) {
+                if !real.starts_with(home) {
+                    return Err(wrong(Rule::SetPath));
+                }
+            }
+            Place::Local(path)
+        }
+    };
+    Ok(Listed {
+        place,
+        sha256: text_at(json, &["sha256"])
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned),
+        size: at_path(json, &["size_bytes"]).as_u64(),
+    })
+}
+
+impl fmt::Debug for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Set")
+            .field("path", &self.inner.path)
+            .field("parts", &self.inner.parts.len())
+            .field("entries", &self.entries().len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,214 @@
+use std::borrow::Cow;
+
+use aero_format::{Archive, Builder, Chunk, DTypeCode, Entry, Set};
+use tensor_core::{DType, Order, Value};
+
+use super::{Capabilities, Describe, DescribeEntry, Native, Prepared};
+use crate::Result;
+use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record};
+
+/// The key under which a conversion to this format keeps a tensor's flags.
+const FLAGS: &str = "aero.flags";
+const QUANT_ID: &str = "quant_id";
+
+impl Describe for Archive {
+    fn version_name(&self) -> String {
+        let (major, minor) = self.version();
+        format!("{major}.{minor}")
+    }
+
+    /// The JSON metadata; a chunk that is damaged is `verify`'s to report.
+    fn metadata_pairs(&self) -> Vec<(String, Value)> {
+        self.metadata().unwrap_or_default()
+    }
+
+    fn facts(&self) -> Vec<(&'static str, Value)> {
+        let uuid: String = self
+            .uuid()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let chunks = self.chunks().iter().map(describe).collect();
+        vec![("uuid", uuid.into()), ("chunks", Value::List(chunks))]
+    }
+}
+
+fn describe(chunk: &Chunk) -> Value {
+    Value::Map(vec![
+        ("fourcc".into(), chunk.fourcc().to_string().into()),
+        ("name".into(), chunk.name().into()),
+        ("flags".into(), chunk.flags().into()),
+        ("offset".into(), chunk.offset().into()),
+        ("length".into(), chunk.length().into()),
+        ("ulen".into(), chunk.ulen().into()),
+    ])
+}
+
+impl Describe for Set {
+    fn version_name(&self) -> String {
+        "set".into()
+    }
+
+    fn metadata_pairs(&self) -> Vec<(String, Value)> {
+        self.metadata().to_vec()
+    }
+}
+
+impl DescribeEntry for Entry {
+    fn stored_dtype(&self) -> Cow<'_, str> {
+        Cow::Owned(self.dtype_code().to_string())
+    }
+
+    fn stored_bytes(&self) -> Option<u64> {
+        self.stored_len()
+    }
+
+    fn extras(&self) -> Vec<(&'static str, Value)> {
+        let mut extras = vec![("shard_id", self.shard_id().into())];
+        if let Some(hash) = self.hash_b3() {
+            let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+            extras.push(("hash_b3", hash.into()));
+        }
+        if let Some(id) = self.quant_id() {
+            extras.push((QUANT_ID, id.into()));
+        }
+        if self.flags() != 0 {
+            extras.push(("flags", self.flags().into()));
+        }
+        extras
+    }
+}
+
+/// A tensor with everything that the index says about it. A file converted from GGUF has the dims
+/// in that format's order, fastest first, over row-major bytes; they are turned round.
+pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
+    let data = archive.data(entry).map_err(|error| error.to_string());
+    let mut tensor = described(entry, data, archive.extra(entry));
+    let metadata = archive.metadata_pairs();
+    let gguf = metadata
+        .iter()
+        .any(|(key, value)| key == "source_format" && value.as_str() == Some("gguf"));
+    if gguf {
+        tensor.shape = tensor.shape.reversed();
+    }
+    tensor
+}
+
+/// The same for a tensor of a set.
+pub(crate) fn set_tensor(set: &Set, entry: &Entry) -> ModelTensor {
+    let data = set.data(entry).map_err(|error| error.to_string());
+    described(entry, data, set.extra(entry))
+}
+
+fn described(
+    entry: &Entry,
+    data: Result<std::sync::Arc<dyn tensor_core::Source>, String>,
+    extra: Vec<(String, Value)>,
+) -> ModelTensor {
+    let mut tensor = super::tensor(
+        entry.name(),
+        entry.dtype(),
+        entry.stored_dtype(),
+        entry.shape(),
+        entry.order(),
+        data,
+    );
+    tensor.attributes = extra;
+    if let Some(id) = entry.quant_id() {
+        tensor.attributes.push((QUANT_ID.into(), id.into()));
+    }
+    if entry.flags() != 0 {
+        tensor.attributes.push((FLAGS.into(), entry.flags().into()));
+    }
+    tensor.checksum = entry.hash_b3().map(|_| "a BLAKE3 hash".into());
+    tensor.native = Some(Native::Aero {
+        hashed: entry.hash_b3().is_some(),
+    });
+    tensor
+}
+
+pub(crate) const CAPABILITIES: Capabilities = Capabilities {
+    holds: |dtype| dtype != DType::Opaque && DTypeCode::from_dtype(dtype).is_some(),
+    ranks: 0..=32,
+    empty: true,
+    order: Order::RowMajor,
+    name: |name| (name.len() > 4096).then(|| "an AERO name has up to 4096 bytes".into()),
+};
+
+pub(crate) fn build(
+    model: &Model,
+    tensors: Vec<Prepared>,
+    options: &Options,
+    losses: &mut Vec<Loss>,
+) -> Result<Builder> {
+    let mut builder = Builder::new();
+    let text = |key: &str| {
+        let pair = model.metadata.iter().find(|(known, _)| known == key);
+        pair.and_then(|(_, value)| value.as_str())
+    };
+    let name = text("model_name")
+        .or_else(|| text("model.name"))
+        .unwrap_or("unknown");
+    let architecture = text("architecture").or_else(|| text("model.architecture"));
+    builder.model(name, architecture.unwrap_or("unknown"));
+    let mut record = Record::default();
+    for (key, value) in &model.metadata {
+        record.note_order(key);
+        if builder.metadata(key, value.clone()).is_ok() {
+            continue;
+        }
+        // What JSON has no form for goes as text, with a note of what it was.
+        let text = record.text_of(key, value);
+        if let Err(error) = builder.metadata(key, text) {
+            losses.push(Loss::new(LossKind::Metadata, key, error.to_string()));
+        }
+    }
+    if let Some(text) = record.to_text() {
+        builder.metadata(Record::KEY, text)?;
+    }
+    if let Some(bytes) = options.max_shard_bytes {
+        builder.max_shard_bytes(bytes);
+    }
+    if let Some(shards) = options.max_part_shards {
+        builder.max_part_shards(shards);
+    }
+    let hashed = |tensor: &Prepared| matches!(tensor.native, Some(Native::Aero { hashed: true }));
+    builder.tensor_hashes(options.tensor_hash || tensors.iter().any(hashed));
+    builder
+        .ihsh(options.ihsh)
+        .page_align(options.page_align)
+        .phsh(options.phsh)?;
+    if let Some(level) = options.zstd {
+        builder.zstd_level(Some(if level == 0 { 6 } else { level }))?;
+    }
+    for Prepared {
+        name,
+        dtype,
+        shape,
+        order,
+        data,
+        attributes,
+        ..
+    } in tensors
+    {
+        builder.deferred(&name, dtype, shape, order, data)?;
+        for (key, value) in attributes {
+            let held = match (key.as_str(), &value) {
+                (QUANT_ID, Value::Int(id)) => match i64::try_from(*id) {
+                    Ok(id) => builder.quant_id(id).map(|_| ()),
+                    Err(_) => builder.extra(&key, value).map(|_| ()),
+                },
+                (FLAGS, Value::Int(flags)) => match u64::try_from(*flags) {
+                    Ok(flags) => builder.flags(flags).map(|_| ()),
+                    Err(_) => builder.extra(&key, value).map(|_| ()),
+                },
+                _ => builder.extra(&key, value).map(|_| ()),
+            };
+            if let Err(error) = held {
+                let item = format!("{name}: {key}");
+                losses.push(Loss::new(LossKind::Attribute, item, error.to_string()));
+            }
+        }
+    }
+    Ok(builder)
+}
