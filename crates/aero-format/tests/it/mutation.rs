@@ -1,0 +1,98 @@
+use aero_format::{Builder, Tensor, Value};
+use test_data::{alloc::CountingAlloc, mutate};
+
+use crate::judge;
+
+#[global_allocator]
+static ALLOC: CountingAlloc = CountingAlloc::new();
+
+fn file(level: Option<i32>) -> Vec<u8> {
+    let mut builder = Builder::new();
+    builder
+        .tensor("a", Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3]).unwrap())
+        .unwrap();
+    builder
+        .tensor("b", Tensor::from_slice(&[1u8; 100], &[10, 10]).unwrap())
+        .unwrap();
+    builder
+        .extra("note", Value::List(vec![1i64.into(), "x".into()]))
+        .unwrap();
+    builder.metadata("step", 7i64).unwrap();
+    builder.tensor_hashes(true).ihsh(true).max_shard_bytes(64);
+    builder.phsh(Some(32)).unwrap().zstd_level(level).unwrap();
+    builder.to_vec().unwrap()
+}
+
+/// No damage makes the reader panic; `judge` panics on any error that is not the file's fault.
+#[test]
+fn damaged_files_end_in_errors() {
+    for level in [None, Some(3)] {
+        let file = file(level);
+        for cut in mutate::truncations(&file) {
+            judge(cut.to_vec());
+        }
+        for flipped in mutate::bit_flips(&file, 0..file.len().min(1500)) {
+            judge(flipped);
+        }
+        for mutated in mutate::mutations(&file, 0x4145_524F, 5000) {
+            judge(mutated);
+        }
+    }
+}
+
+/// Every single bit of a file with all hashes is covered, but for padding and the hash fields of
+/// the TOC that nothing covers.
+#[test]
+fn a_flipped_bit_in_weights_or_metadata_is_found() {
+    let file = file(None);
+    let (_, archive) = judge(file.clone());
+    for chunk in archive.unwrap().chunks() {
+        let start = chunk.offset() as usize;
+        for at in (start..start + chunk.length() as usize).step_by(3) {
+            let mut damaged = file.clone();
+            damaged[at] ^= 4;
+            let (verdict, _) = judge(damaged);
+            assert!(
+                matches!(verdict, crate::Verdict::Reject(_)),
+                "{} {at}",
+                chunk.fourcc()
+            );
+        }
+    }
+}
+
+#[test]
+fn counts_without_items_take_no_memory() {
+    for tidx in [
+        &[0xDF, 0xFF, 0xFF, 0xFF, 0xFF][..],
+        &[
+            0x81, 0xA7, b't', b'e', b'n', b's', b'o', b'r', b's', 0xDD, 0xFF, 0xFF, 0xFF, 0xFF,
+        ],
+    ] {
+        let mut builder = Builder::new();
+        builder.zstd_level(None).unwrap();
+        let mut file = builder.to_vec().unwrap();
+        let (_, archive) = judge(file.clone());
+        let archive = archive.unwrap();
+        let at = archive
+            .chunks()
+            .iter()
+            .position(|chunk| chunk.fourcc().0 == *b"TIDX")
+            .unwrap();
+        // The index goes to the end of the file; its entry gets the new place, length and hash.
+        let entry = 96 + 16 + 80 * at;
+        file.resize(file.len().next_multiple_of(16), 0);
+        let (offset, len) = (file.len() as u64, tidx.len() as u64);
+        file.extend_from_slice(tidx);
+        file[entry + 8..entry + 16].copy_from_slice(&offset.to_le_bytes());
+        file[entry + 16..entry + 24].copy_from_slice(&len.to_le_bytes());
+        file[entry + 24..entry + 32].copy_from_slice(&len.to_le_bytes());
+        let hash = blake3::hash(tidx);
+        file[entry + 48..entry + 80].copy_from_slice(hash.as_bytes());
+        let before = ALLOC.total();
+        let (verdict, _) = judge(file);
+        assert_eq!(verdict, crate::Verdict::Reject(Some("aero.msgpack")));
+        // Other tests of this binary allocate at the same time.
+        assert!(ALLOC.total() - before < 1 << 30);
+    }
+}

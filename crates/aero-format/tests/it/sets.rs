@@ -1,0 +1,124 @@
+use std::fs;
+use std::path::Path;
+
+use aero_format::{Builder, Kind, Set, Tensor, VerifyOptions};
+
+/// A set of three parts with two shards each.
+fn write(path: &Path) {
+    let mut builder = Builder::new();
+    for i in 0..12u8 {
+        let tensor = Tensor::from_slice(&[i; 64], &[64]).unwrap();
+        builder.tensor(format!("t{i}"), tensor).unwrap();
+    }
+    builder
+        .max_shard_bytes(128)
+        .max_part_shards(2)
+        .write_set(path)
+        .unwrap();
+}
+
+fn failed(set: &Set) -> Vec<String> {
+    let report = set.verify(&VerifyOptions::default()).unwrap();
+    let failed = report
+        .items
+        .iter()
+        .filter(|item| item.outcome.name() == "failed");
+    failed.map(|item| item.item.clone()).collect()
+}
+
+#[test]
+fn a_set_is_read_through_its_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.aeroset.json");
+    write(&path);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 5);
+    let set = Set::open(&path).unwrap();
+    assert_eq!(failed(&set), Vec::<String>::new());
+    for (i, entry) in set.entries().iter().enumerate() {
+        let tensor = set.read(entry).unwrap();
+        assert!(tensor.data().iter().all(|&byte| usize::from(byte) == i));
+        let data = set.data(entry).unwrap();
+        assert_eq!(data.read(3..10).unwrap(), &[i as u8; 7][..]);
+    }
+}
+
+#[test]
+fn a_missing_part_fails_only_its_own_tensors() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.aeroset.json");
+    write(&path);
+    fs::remove_file(folder.path().join("part-001.aero")).unwrap();
+    let set = Set::open(&path).unwrap();
+    assert!(set.read(set.entry("t0").unwrap()).is_ok());
+    let error = set.read(set.entry("t5").unwrap()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Invalid);
+    assert!(error.to_string().contains("part-001.aero"), "{error}");
+    let failed = failed(&set);
+    assert_eq!(failed, ["part-001.aero", "t4", "t5", "t6", "t7"]);
+}
+
+#[test]
+fn damage_in_a_part_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.aeroset.json");
+    write(&path);
+    let part = folder.path().join("part-002.aero");
+    let mut bytes = fs::read(&part).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&part, bytes).unwrap();
+    let failed = failed(&Set::open(&path).unwrap());
+    assert_eq!(
+        failed,
+        ["part-002.aero", "part-002.aero: WTSH weights.shard1"]
+    );
+}
+
+#[test]
+fn paths_stay_in_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.aeroset.json");
+    write(&path);
+    let text = fs::read_to_string(&path).unwrap();
+    for (place, kind) in [
+        ("../part-000.aero", Kind::Invalid),
+        ("/etc/passwd", Kind::Invalid),
+        ("C:part", Kind::Invalid),
+        ("a\\\\b", Kind::Invalid),
+        ("", Kind::Invalid),
+        ("file:///part-000.aero", Kind::Invalid),
+        ("./part-000.aero", Kind::Io),
+    ] {
+        fs::write(&path, text.replacen("part-000.aero", place, 1)).unwrap();
+        match Set::open(&path) {
+            Ok(set) => {
+                assert_eq!(kind, Kind::Io, "{place:?} was taken");
+                assert_eq!(failed(&set), Vec::<String>::new());
+            }
+            Err(error) => assert_eq!(error.kind(), kind, "{place:?}: {error}"),
+        }
+    }
+    fs::write(
+        &path,
+        text.replacen("part-000.aero", "https://host/part", 1),
+    )
+    .unwrap();
+    let set = Set::open(&path).unwrap();
+    let error = set.read(set.entry("t0").unwrap()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Unsupported);
+    #[cfg(unix)]
+    {
+        let outside = tempfile::tempdir().unwrap();
+        fs::rename(
+            folder.path().join("part-000.aero"),
+            outside.path().join("p"),
+        )
+        .unwrap();
+        let link = folder.path().join("part-000.aero");
+        std::os::unix::fs::symlink(outside.path().join("p"), link).unwrap();
+        fs::write(&path, text).unwrap();
+        assert_eq!(
+            Set::open(&path).unwrap_err().rule_id(),
+            Some("aero.set.path")
+        );
+    }
+}
