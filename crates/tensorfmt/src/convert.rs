@@ -209,6 +209,8 @@ pub enum LossKind {
     Shape,
     /// A name that was changed.
     Name,
+    /// The order of some tensors.
+    Order,
     /// A key of the file's metadata.
     Metadata,
     /// Something that the source says about one tensor: an id, a custom field, a scheme.
@@ -225,6 +227,7 @@ impl LossKind {
             Self::Value => "value",
             Self::Shape => "shape",
             Self::Name => "name",
+            Self::Order => "order",
             Self::Metadata => "metadata",
             Self::Attribute => "attribute",
             Self::Checksum => "checksum",

@@ -186,6 +186,15 @@ pub(crate) fn build(
     if let Some(text) = record.to_text() {
         builder.metadata(Record::KEY, text)?;
     }
+    // Empty tensors share their place with the next one, and the index is sorted by name.
+    for pair in tensors.windows(2) {
+        if let [first, second] = pair {
+            if first.data.size() == 0 && first.name > second.name {
+                let reason = "an empty tensor has no place of its own in a burnpack file";
+                losses.push(Loss::new(LossKind::Order, &first.name, reason));
+            }
+        }
+    }
     for tensor in tensors {
         let id = attribute(&tensor, PARAM_ID).and_then(|id| match id {
             Value::Int(id) => u64::try_from(*id).ok(),

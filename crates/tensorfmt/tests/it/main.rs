@@ -1,0 +1,12 @@
+//! Integration tests of the facade with every codec.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test may stop at the first surprise"
+)]
+
+mod detect;
+mod matrix;
