@@ -416,12 +416,13 @@ impl Error {
         }
     }
 
-    /// The stable name of the rule, of what is unsupported, or `mag.truncated`.
+    /// The stable name of the rule, of what is unsupported, of the limit, or `mag.truncated`.
     pub fn rule_id(&self) -> Option<&'static str> {
         match self {
             Self::Invalid { rule, .. } => Some(rule.id()),
             Self::Truncated(_) => Some(TRUNCATED),
             Self::Unsupported { what, .. } => Some(what.id()),
+            Self::Limit(limit) => Some(limit.limit),
             #[cfg(feature = "std")]
             Self::InFile { error, .. } => error.rule_id(),
             _ => None,

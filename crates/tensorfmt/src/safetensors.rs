@@ -87,6 +87,7 @@ impl Error {
             Self::Invalid { .. } => Some("safetensors.header"),
             Self::Truncated(_) => Some("safetensors.truncated"),
             Self::Unsupported { .. } => Some("safetensors.dtype"),
+            Self::Limit(limit) => Some(limit.limit),
             _ => None,
         }
     }
