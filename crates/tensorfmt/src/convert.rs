@@ -59,7 +59,11 @@ impl Target {
 
     /// The target that a path's ending stands for.
     pub fn from_path(path: impl AsRef<Path>) -> Option<Self> {
-        let format = Format::from_path(path)?;
+        let format = Format::from_path(&path)?;
+        // A Shape file is one of primitiv's, but holds no tensor.
+        if format == Format::Primitiv && PrimitivObject::from_path(&path).is_none() {
+            return None;
+        }
         Self::ALL
             .iter()
             .copied()
@@ -236,6 +240,10 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A refusal of the whole names no tensor, and none is without a dtype.
+        if self.dtype.is_empty() {
+            return f.write_str(&self.reason);
+        }
         write!(
             f,
             "tensor {:?} ({}): {}",
