@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::Outcome;
 
+const PACKAGE: &str = "tensorfmt-cli";
 const MODEL: &str = "fixtures/mag/valid/demo.mag";
 
 pub(crate) fn run() -> Outcome {
@@ -22,24 +23,13 @@ pub(crate) fn run() -> Outcome {
         &["convert", converted, back, "--force"],
         &["verify", MODEL, converted, back],
     ];
-    run_in(
-        &root,
-        "cargo",
-        &[
-            "build",
-            "--quiet",
-            "--release",
-            "--package",
-            "tensorfmt-cli",
-        ],
-    )?;
-    let tool = root.join("target/release/tensorfmt");
-    let tool = tool
-        .to_str()
-        .ok_or("the path of the workspace is no Unicode")?;
+    let build = ["build", "--quiet", "--release", "--package", PACKAGE];
+    run_in(&root, "cargo", &build)?;
+    // Cargo knows where it puts what it builds; a user may have set another folder.
+    let tool = ["run", "--quiet", "--release", "--package", PACKAGE, "--"];
     for arguments in verbs {
         eprintln!("$ tensorfmt {}", arguments.join(" "));
-        run_in(&root, tool, arguments)?;
+        run_in(&root, "cargo", &[&tool[..], arguments].concat())?;
         eprintln!();
     }
     Ok(())

@@ -462,8 +462,21 @@ impl Optimizer {
     /// As [`to_vec`](Self::to_vec), and what the operating system says.
     #[cfg(feature = "std")]
     pub fn write_file(&self, path: impl AsRef<std::path::Path>) -> Result<()> {
+        self.write_file_with(path, &WriteOptions::default())
+    }
+
+    /// The same with options; it is too small to show progress.
+    ///
+    /// # Errors
+    /// As [`write_file`](Self::write_file).
+    #[cfg(feature = "std")]
+    pub fn write_file_with(
+        &self,
+        path: impl AsRef<std::path::Path>,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
         let bytes = self.to_vec()?;
-        let file = tensor_core::AtomicFile::create(path, &WriteOptions::default())?;
+        let file = tensor_core::AtomicFile::create(path, options)?;
         let mut sink = Sink::new(file);
         sink.put(&bytes)?;
         Ok(sink.into_inner().commit()?)

@@ -17,7 +17,7 @@ const BUFFER: usize = 256 << 10;
 ///
 /// An existing target keeps its mode, a new one gets the umask's. A target that is a symbolic
 /// link stays one: the file that it points to is replaced. Of several hard links only the one
-/// named is. A process that is killed leaves a `.tensorfmt-*` file in the folder.
+/// named is. A device or a pipe is written to, never replaced. A process that is killed leaves a `.tensorfmt-*` file in the folder.
 ///
 /// ```
 /// use tensor_core::{AtomicFile, Output, WriteOptions};
@@ -51,17 +51,18 @@ impl AtomicFile {
     /// What the operating system says about the target or its folder.
     pub fn create(path: impl AsRef<Path>, options: &WriteOptions<'_>) -> Result<Self, FileError> {
         let path = path.as_ref();
-        let fail = |error| FileError::new(path, error);
+        let fail = |error| FileError::new(path, bare(error));
         let target = follow(path).map_err(fail)?;
         let existing = match fs::metadata(&target) {
             Ok(metadata) if metadata.is_dir() => {
                 return Err(fail(io::Error::from(io::ErrorKind::IsADirectory)));
             }
-            Ok(metadata) => Some(metadata.permissions()),
+            Ok(metadata) => Some(metadata),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(fail(error)),
         };
-        let out = if options.in_place {
+        let regular = existing.as_ref().is_none_or(fs::Metadata::is_file);
+        let out = if options.in_place || !regular {
             let file = OpenOptions::new()
                 .write(true)
                 .create(true)
@@ -69,13 +70,15 @@ impl AtomicFile {
                 .open(&target);
             Destination::InPlace(BufWriter::with_capacity(BUFFER, file.map_err(fail)?))
         } else {
-            let temporary = beside(&target, existing).map_err(fail)?;
+            let permissions = existing.map(|metadata| metadata.permissions());
+            let temporary = beside(&target, permissions).map_err(fail)?;
             Destination::Beside(BufWriter::with_capacity(BUFFER, temporary))
         };
         Ok(Self {
             target,
             out,
-            durable: options.durable,
+            // A device or a pipe has nothing to flush to.
+            durable: options.durable && regular,
         })
     }
 
@@ -89,7 +92,7 @@ impl AtomicFile {
             out,
             durable,
         } = self;
-        let fail = |error| FileError::new(&target, error);
+        let fail = |error| FileError::new(&target, bare(error));
         let flushed = |error: io::Error| fail(error);
         match out {
             Destination::InPlace(writer) => {
@@ -124,7 +127,16 @@ impl Output for AtomicFile {
             Destination::Beside(writer) => writer.write_all(bytes),
             Destination::InPlace(writer) => writer.write_all(bytes),
         };
-        result.map_err(|error| SinkError::File(FileError::new(&self.target, error)))
+        result.map_err(|error| SinkError::File(FileError::new(&self.target, bare(error))))
+    }
+}
+
+/// The error without the name of the temporary file, which is no name that a user has given.
+fn bare(error: io::Error) -> io::Error {
+    // tempfile adds it to the text, and has no other way to the error without it.
+    match error.to_string().split_once(" at path ") {
+        Some((text, _)) if error.get_ref().is_some() => io::Error::new(error.kind(), text),
+        _ => error,
     }
 }
 

@@ -297,15 +297,16 @@ mod file {
         /// Opens `path` for reading; its size is taken now.
         ///
         /// # Errors
-        /// What the operating system says, with the path; a folder is an error too.
+        /// What the operating system says, with the path; a folder, a pipe or a device, which
+        /// have no size and no positions, are errors too.
         pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
             let path = path.as_ref();
             let fail = |error| FileError::new(path, error);
+            // Before opening, which waits for a writer where the path is a pipe, and after it.
+            regular(&std::fs::metadata(path).map_err(fail)?).map_err(fail)?;
             let file = File::open(path).map_err(fail)?;
             let metadata = file.metadata().map_err(fail)?;
-            if metadata.is_dir() {
-                return Err(fail(io::Error::from(io::ErrorKind::IsADirectory)));
-            }
+            regular(&metadata).map_err(fail)?;
             Ok(Self {
                 path: path.to_path_buf(),
                 file: Positional::new(file),
@@ -317,6 +318,16 @@ mod file {
         pub fn path(&self) -> &Path {
             &self.path
         }
+    }
+
+    fn regular(metadata: &std::fs::Metadata) -> io::Result<()> {
+        if metadata.is_dir() {
+            return Err(io::Error::from(io::ErrorKind::IsADirectory));
+        }
+        if !metadata.is_file() {
+            return Err(io::Error::other("not a regular file"));
+        }
+        Ok(())
     }
 
     impl Source for FileSource {

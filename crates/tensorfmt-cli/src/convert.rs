@@ -37,6 +37,12 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
             "{path} exists; --force overwrites it"
         )));
     }
+    if args.in_place && same_file(&args.input, &args.output) {
+        let path = args.output.display();
+        return Err(Failure::usage(format!(
+            "{path} is the input; --in-place would overwrite it while it is read"
+        )));
+    }
     let input = Input::new(&args.input)?;
     let archive = if args.salvage {
         input.salvage()
@@ -45,7 +51,11 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     };
     let archive = archive.map_err(|error| Failure::about(&input.path, &error))?;
     let mut model = Model::of(&archive);
+    let before = model.tensors.len();
     edits.apply(&mut model)?;
+    if model.tensors.is_empty() && before > 0 && !common.quiet {
+        complain(&format!("warning: none of {before} tensors is left"));
+    }
     let plan =
         plan(model, target, &options).map_err(|error| Failure::about(&input.path, &error))?;
 
@@ -56,6 +66,16 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     }
     write(&plan, args, common)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether two paths lead to one file, through links of either kind.
+fn same_file(a: &Path, b: &Path) -> bool {
+    #[cfg(unix)]
+    if let (Ok(a), Ok(b)) = (a.metadata(), b.metadata()) {
+        use std::os::unix::fs::MetadataExt;
+        return (a.dev(), a.ino()) == (b.dev(), b.ino());
+    }
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
 fn target(args: &Convert) -> Result<Target, Failure> {
@@ -185,9 +205,14 @@ fn pair(text: &str) -> Result<(String, Value), Failure> {
     let value = match value {
         "true" => Value::Bool(true),
         "false" => Value::Bool(false),
-        value => match (value.parse::<i64>(), value.parse::<f64>()) {
-            (Ok(value), _) => Value::from(value),
-            (_, Ok(value)) => Value::from(value),
+        value => match (
+            value.parse::<i64>(),
+            value.parse::<u64>(),
+            value.parse::<f64>(),
+        ) {
+            (Ok(value), _, _) => Value::from(value),
+            (_, Ok(value), _) => Value::from(value),
+            (_, _, Ok(value)) => Value::from(value),
             _ => Value::from(value),
         },
     };

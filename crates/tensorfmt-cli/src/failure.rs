@@ -57,7 +57,7 @@ impl Failure {
     /// An error about `path`, which is named unless the error does so itself.
     pub(crate) fn about(path: &Path, error: &tensorfmt::Error) -> Self {
         let text = error.to_string();
-        let named = text.starts_with(&path.display().to_string());
+        let named = text.starts_with(&format!("{}: ", path.display()));
         let message = if named {
             text
         } else {

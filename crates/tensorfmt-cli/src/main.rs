@@ -14,6 +14,7 @@ mod output;
 mod progress;
 mod verify;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -26,9 +27,12 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are answers, everything else is a usage error.
-            let code = if error.use_stderr() { 2 } else { 0 };
-            let _ = error.print();
-            return ExitCode::from(code);
+            let printed = error.print().and_then(|()| std::io::stdout().flush());
+            return match (error.use_stderr(), printed) {
+                (true, _) => ExitCode::from(failure::USAGE),
+                (false, Err(error)) => Failure::stdout(&error).report(),
+                (false, Ok(())) => ExitCode::SUCCESS,
+            };
         }
     };
     let result = match &cli.verb {

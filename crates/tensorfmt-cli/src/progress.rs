@@ -1,4 +1,4 @@
-//! A bar on standard error while work takes over a second, on a terminal only, and Ctrl-C.
+//! A bar on standard error while work takes over a second, on a terminal only, Ctrl-C, and other signals.
 
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
@@ -11,6 +11,17 @@ use crate::cli::Common;
 
 /// Set by Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Makes a write beyond `ulimit -f` an error like a full disk, instead of the end of the process,
+/// so that the temporary file is removed.
+fn ignore_file_size_limit() {
+    #[cfg(unix)]
+    {
+        let noticed = std::sync::Arc::new(AtomicBool::new(false));
+        // Without it the process ends as it always would.
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noticed);
+    }
+}
 
 /// Counts bytes done; its [`tick`](Meter::tick) is what the library calls.
 pub(crate) struct Meter {
@@ -30,6 +41,7 @@ impl Meter {
                 std::process::exit(130);
             }
         });
+        ignore_file_size_limit();
         let wanted = !common.quiet && io::stderr().is_terminal();
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         let template = "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";

@@ -174,7 +174,7 @@ fn print(file: &File, several: bool, out: &mut Out) -> Result<(), Failure> {
         out.line(&format!("{prefix}warning: {}", escape(warning)))?;
     }
     if let Some(error) = &file.error {
-        let named = error.message.starts_with(&file.path);
+        let named = error.message.starts_with(&format!("{}: ", file.path));
         let message = if named {
             String::new()
         } else {

@@ -73,6 +73,10 @@ impl Target {
         if format == Format::Aero && path.extension().is_some_and(|ending| ending == "json") {
             return Some(Self::AeroSet);
         }
+        // A Shape file is one of primitiv's, but holds no tensor.
+        if format == Format::Primitiv && PrimitivObject::from_path(path).is_none() {
+            return None;
+        }
         Self::ALL
             .iter()
             .copied()
@@ -265,6 +269,10 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A refusal of the whole names no tensor, and none is without a dtype.
+        if self.dtype.is_empty() {
+            return f.write_str(&self.reason);
+        }
         write!(
             f,
             "tensor {:?} ({}): {}",

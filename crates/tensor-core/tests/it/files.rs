@@ -128,3 +128,56 @@ fn links_are_followed_even_to_nothing() {
     let error = AtomicFile::create(path("loop"), &WriteOptions::default()).unwrap_err();
     assert!(error.to_string().contains("loop"), "{error}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_device_is_written_to_and_never_replaced() {
+    use std::os::unix::fs::FileTypeExt;
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+    let mut file = AtomicFile::create(&link, &WriteOptions::default()).unwrap();
+    file.put(b"gone").unwrap();
+    file.commit().unwrap();
+    assert!(
+        fs::metadata("/dev/null")
+            .unwrap()
+            .file_type()
+            .is_char_device()
+    );
+
+    let mut file = AtomicFile::create("/dev/full", &WriteOptions::default()).unwrap();
+    let full = file.put(b"more").and_then(|()| Ok(file.commit()?));
+    assert!(full.is_err());
+    assert!(
+        fs::metadata("/dev/full")
+            .unwrap()
+            .file_type()
+            .is_char_device()
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_has_no_size_is_no_source() {
+    let error = FileSource::open("/dev/zero").unwrap_err().to_string();
+    assert_eq!(error, "/dev/zero: not a regular file");
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    // Without a writer, opening it would wait for ever.
+    assert!(FileSource::open(&pipe).is_err());
+}
+
+#[test]
+fn errors_name_the_target_and_not_the_temporary_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("absent/weights.bin");
+    let error = AtomicFile::create(&path, &WriteOptions::default()).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("weights.bin") && !text.contains(".tensorfmt-"),
+        "{text}"
+    );
+}

@@ -169,8 +169,8 @@ fn modes_follow_the_umask_and_the_old_file() {
 fn a_file_size_limit_is_an_error_that_leaves_nothing() {
     let scratch = Scratch::new();
     let bin = env!("CARGO_BIN_EXE_tensorfmt");
-    // Limits in blocks of 512 bytes; the shell ignores the signal on the tool's behalf.
-    let script = format!("trap '' XFSZ; ulimit -f 1; '{bin}' convert demo.mag x.safetensors");
+    // Limits in blocks of 512 bytes; what goes beyond gets a signal that would end the tool.
+    let script = format!("ulimit -f 1; '{bin}' convert demo.mag x.safetensors");
     let mut shell = std::process::Command::new("sh");
     let output = shell
         .args(["-c", &script])
@@ -199,4 +199,169 @@ fn a_full_standard_output_is_an_error() {
         .unwrap();
     assert_eq!(output.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&output.stderr).contains("standard output"));
+}
+
+#[test]
+fn writing_in_place_onto_the_input_is_refused() {
+    let scratch = Scratch::new();
+    fs::hard_link(scratch.path("demo.mag"), scratch.path("hard.mag")).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("demo.mag", scratch.path("soft.mag")).unwrap();
+    for name in ["demo.mag", "./demo.mag", "hard.mag", "soft.mag"] {
+        if cfg!(not(unix)) && name != "demo.mag" {
+            continue;
+        }
+        let run = scratch.run(&["convert", "demo.mag", name, "--force", "--in-place"]);
+        assert_eq!(run.code, 2, "{run:?}");
+        assert!(run.err.contains("is the input"), "{}", run.err);
+        assert_eq!(
+            fs::read(scratch.path("demo.mag")).unwrap(),
+            case("mag", "demo")
+        );
+    }
+    let run = scratch.run(&["convert", "demo.mag", "other.mag", "--in-place"]);
+    assert_eq!(run.code, 0, "{run:?}");
+}
+
+#[test]
+fn an_option_without_effect_is_a_usage_error() {
+    let scratch = Scratch::new();
+    for option in [
+        &["a.mag", "--cast", "f64"][..],
+        &["a.mag", "--zstd"],
+        &["a.mag", "--checksum", "crc32c"],
+        &["a.mag", "--whole-names"],
+        &["a.mag", "--with-stats"],
+        &["a.mag", "--layout", "keep-bytes"],
+        &["a.zt", "--promote-scalars"],
+        &["a.zt", "--zstd", "99"],
+        // A Shape file holds no tensor.
+        &["a.shape"],
+    ] {
+        let run = scratch.run(&[&["convert", "demo.mag"], option].concat());
+        assert_eq!(run.code, 2, "{option:?}: {run:?}");
+        assert!(!run.err.contains("tensor \"\""), "{}", run.err);
+        assert_eq!(scratch.files(), ["demo.mag"]);
+    }
+}
+
+#[test]
+fn a_filter_that_leaves_nothing_is_said() {
+    let scratch = Scratch::new();
+    let run = scratch.run(&["convert", "demo.mag", "a.zt", "--filter", "absent.*"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.err.contains("none of 4 tensors is left"), "{}", run.err);
+}
+
+#[test]
+fn integers_given_as_metadata_stay_exact() {
+    let scratch = Scratch::new();
+    let set = "id=18446744073709551615";
+    let run = scratch.run(&["convert", "demo.mag", "a.bpk", "--set-metadata", set]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let listing = scratch.run(&["inspect", "a.bpk", "--json"]).json();
+    assert_eq!(listing["metadata"]["id"], u64::MAX);
+}
+
+/// A primitiv model of these parameters with one value each, and the statistic `m` of the first.
+fn model(names: &[&str]) -> Vec<u8> {
+    fn number(out: &mut Vec<u8>, value: u32) {
+        out.push(0xCE);
+        out.extend(value.to_be_bytes());
+    }
+    fn text(out: &mut Vec<u8>, text: &str) {
+        out.push(0xA0 | text.len() as u8);
+        out.extend(text.as_bytes());
+    }
+    fn tensor(out: &mut Vec<u8>, value: f32) {
+        out.extend([0x91]);
+        number(out, 1);
+        number(out, 1);
+        out.extend([0xC4, 4]);
+        out.extend(value.to_le_bytes());
+    }
+    let mut out = Vec::new();
+    for word in [0, 1, 0x300, names.len() as u32] {
+        number(&mut out, word);
+    }
+    for (at, name) in names.iter().enumerate() {
+        out.push(0x91);
+        text(&mut out, name);
+        tensor(&mut out, at as f32);
+        number(&mut out, u32::from(at == 0));
+        if at == 0 {
+            text(&mut out, "m");
+            tensor(&mut out, 9.0);
+        }
+    }
+    out
+}
+
+#[test]
+fn a_statistic_never_takes_the_place_of_its_parameter() {
+    let scratch = Scratch::new();
+    write(&scratch.path("a.model"), model(&["w", "w-x", "w:y"]));
+    let listing = |name: &str| {
+        let json = scratch.run(&["inspect", name, "--json"]).json();
+        let tensors = json["tensors"].as_array().unwrap().clone();
+        let line = |tensor: &serde_json::Value| {
+            (
+                tensor["name"].as_str().unwrap().to_owned(),
+                tensor["stat"].as_str().unwrap_or_default().to_owned(),
+            )
+        };
+        tensors.iter().map(line).collect::<Vec<_>>()
+    };
+    let pairs = |expected: &[(&str, &str)]| {
+        let owned = |(name, stat): &(&str, &str)| ((*name).to_owned(), (*stat).to_owned());
+        expected.iter().map(owned).collect::<Vec<_>>()
+    };
+    let all = [("w", ""), ("w:m", "m"), ("w-x", ""), ("w:y", "")];
+    assert_eq!(listing("a.model"), pairs(&all));
+
+    // Sorting keeps it behind its parameter, although `w-x` sorts before `w:m`.
+    let run = scratch.run(&["convert", "a.model", "b.model", "--sort"]);
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+    assert_eq!(listing("b.model"), pairs(&all));
+
+    // A parameter that is named like a statistic stays a parameter.
+    let run = scratch.run(&["convert", "a.model", "c.model", "--exclude", "w:m"]);
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+    let rest = [("w", ""), ("w-x", ""), ("w:y", "")];
+    assert_eq!(listing("c.model"), pairs(&rest));
+
+    // Alone it is not written at its parameter's address.
+    for options in [["--filter", "w:m"], ["--rename", "s/^w$/q/"]] {
+        let convert = ["convert", "a.model", "d.model", "--force"];
+        let run = scratch.run(&[&convert[..], &options].concat());
+        assert_eq!(run.code, 0, "{run:?}");
+        assert!(run.err.contains("lost: attribute \"w:m\""), "{}", run.err);
+        let names: Vec<String> = listing("d.model")
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        assert!(names.contains(&"w:m".into()) && !names.contains(&"w".into()));
+    }
+}
+
+#[test]
+fn an_optimizer_target_refuses_tensors_unless_they_may_be_left_out() {
+    let scratch = Scratch::new();
+    write(&scratch.path("a.model"), model(&["w"]));
+    let run = scratch.run(&["convert", "a.model", "a.optimizer"]);
+    assert_eq!(run.code, 4, "{run:?}");
+    assert!(!scratch.path("a.optimizer").exists());
+    let run = scratch.run(&["convert", "a.model", "a.optimizer", "--skip-unsupported"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.err.contains("lost: tensor \"w\""), "{}", run.err);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn help_on_a_full_standard_output_is_an_error() {
+    let scratch = Scratch::new();
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = scratch.command();
+    let output = command.arg("--help").stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
 }

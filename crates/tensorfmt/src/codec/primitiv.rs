@@ -7,8 +7,8 @@ use tensor_core::{DType, Order, Value, WriteOptions};
 use super::{
     Capabilities, Describe, DescribeEntry, Native, Prepared, lose_attributes, lose_metadata,
 };
-use crate::Result;
-use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, PrimitivObject};
+use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, PrimitivObject, Refusal};
+use crate::{Error, Result};
 
 /// The attribute that says how many of a tensor's last dim are its batch.
 const BATCH: &str = "primitiv.batch";
@@ -90,9 +90,10 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
     if entry.batch() != 1 {
         tensor.attributes.push((BATCH.into(), entry.batch().into()));
     }
-    let path = entry.path().map(str::to_owned).collect();
-    tensor.native = Some(Native::Primitiv(path));
     tensor.is_stat = entry.stat().is_some();
+    // A statistic has the address of its parameter, and must never be written at it.
+    tensor.native =
+        (!tensor.is_stat).then(|| Native::Primitiv(entry.path().map(str::to_owned).collect()));
     tensor
 }
 
@@ -117,7 +118,7 @@ impl Writer {
     ) -> Result<(), primitiv_format::Error> {
         match self {
             Self::Tensors(builder) => builder.write_file_with(path, options),
-            Self::Optimizer(optimizer) => optimizer.write_file(path),
+            Self::Optimizer(optimizer) => optimizer.write_file_with(path, options),
         }
     }
 }
@@ -139,7 +140,7 @@ pub(crate) fn build(
 ) -> Result<Writer> {
     let object = options.primitiv.unwrap_or_default();
     if object == PrimitivObject::Optimizer {
-        return optimizer(model, &tensors, losses).map(Writer::Optimizer);
+        return optimizer(model, &tensors, options, losses).map(Writer::Optimizer);
     }
     lose_metadata(model, "a primitiv file of tensors has no metadata", losses);
     let mut builder = match object {
@@ -174,11 +175,11 @@ pub(crate) fn build(
             losses.push(Loss::new(LossKind::Shape, &name, reason));
         }
         // `NAME:KEY` right after `NAME` is a statistic of it: so is one named on the way out.
-        let stat = parameter.as_deref().and_then(|parameter| {
-            name.strip_prefix(parameter)?
-                .strip_prefix(':')
-                .map(str::to_owned)
-        });
+        // What is known to be a parameter stays one, however it is named.
+        let stat = match (&native, parameter.as_deref()) {
+            (None, Some(parameter)) => stat_key(parameter, &name).map(str::to_owned),
+            _ => None,
+        };
         if let Some(key) = stat {
             builder.deferred_stat(key, dtype, shape, order, batch, data)?;
             continue;
@@ -202,10 +203,28 @@ pub(crate) fn build(
     Ok(Writer::Tensors(builder))
 }
 
+/// The `KEY` of `NAME:KEY`, where `NAME` is this parameter.
+fn stat_key<'a>(parameter: &str, name: &'a str) -> Option<&'a str> {
+    name.strip_prefix(parameter)?.strip_prefix(':')
+}
+
 /// An optimizer from metadata: integers of 32 bits, and floats that are as exact as f32.
-fn optimizer(model: &Model, tensors: &[Prepared], losses: &mut Vec<Loss>) -> Result<Optimizer> {
+fn optimizer(
+    model: &Model,
+    tensors: &[Prepared],
+    options: &Options,
+    losses: &mut Vec<Loss>,
+) -> Result<Optimizer> {
+    let reason = "a primitiv Optimizer file holds no tensors";
+    if !options.skip_unsupported && !tensors.is_empty() {
+        let refusal = |tensor: &Prepared| Refusal {
+            tensor: tensor.name.clone(),
+            dtype: tensor.dtype.to_string(),
+            reason: reason.into(),
+        };
+        return Err(Error::Refused(tensors.iter().map(refusal).collect()));
+    }
     for tensor in tensors {
-        let reason = "a primitiv Optimizer file holds no tensors";
         losses.push(Loss::new(LossKind::Tensor, &tensor.name, reason));
     }
     let mut optimizer = Optimizer::new();

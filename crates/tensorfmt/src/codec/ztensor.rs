@@ -2,12 +2,12 @@ use std::borrow::Cow;
 
 use tensor_core::{DType, Order, Value};
 use ztensor_format::{
-    Algorithm, Archive, Builder, Checksum, Encoding, Endianness, Entry, TensorOptions,
+    Algorithm, Archive, BuildError, Builder, Checksum, Encoding, Endianness, Entry, TensorOptions,
 };
 
 use super::{Capabilities, Describe, DescribeEntry, Native, Prepared, lose_metadata};
-use crate::Result;
 use crate::convert::{Loss, LossKind, Model, ModelTensor, Options};
+use crate::{Error, Result};
 
 impl Describe for Archive {
     fn version_name(&self) -> String {
@@ -146,7 +146,13 @@ pub(crate) fn build(
                 crate::convert::Checksum::Sha256 => Algorithm::Sha256,
             });
         }
-        builder.deferred_with(name, dtype, shape, order, data, how)?;
+        match builder.deferred_with(name, dtype, shape, order, data, how) {
+            Ok(_) => {}
+            Err(ztensor_format::Error::Build(error @ BuildError::ZstdLevel { .. })) => {
+                return Err(Error::Usage(error.to_string()));
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(builder)
 }

@@ -105,9 +105,18 @@ impl Model {
         Ok(())
     }
 
-    /// Sorts the tensors by name, byte by byte.
+    /// Sorts the tensors by name, byte by byte; statistics stay behind their parameter.
     pub fn sort(&mut self) {
-        self.tensors.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut owner = String::new();
+        let mut tensors: Vec<(String, ModelTensor)> = Vec::with_capacity(self.tensors.len());
+        for tensor in std::mem::take(&mut self.tensors) {
+            if !tensor.is_stat_of(&owner) {
+                owner.clone_from(&tensor.name);
+            }
+            tensors.push((owner.clone(), tensor));
+        }
+        tensors.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| x.name.cmp(&y.name)));
+        self.tensors = tensors.into_iter().map(|(_, tensor)| tensor).collect();
     }
 
     /// Sets a metadata value, in its old place if the key is there.
@@ -129,6 +138,12 @@ impl ModelTensor {
     /// The name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether it is a statistic of the tensor of this name.
+    pub(crate) fn is_stat_of(&self, owner: &str) -> bool {
+        let rest = self.name.strip_prefix(owner);
+        self.is_stat && rest.is_some_and(|rest| rest.starts_with(':'))
     }
 
     /// The dtype, `None` where it is unknown.

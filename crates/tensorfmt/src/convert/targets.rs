@@ -10,7 +10,7 @@ use tensor_core::{
 use super::{Layout, Loss, LossKind, Model, ModelTensor, Options, Plan, Refusal, Target};
 use crate::archive::never_there;
 use crate::codec::{self, Capabilities, Prepared};
-use crate::{Error, Result};
+use crate::{Error, Format, Result};
 
 /// What `target` can hold, `None` where this build leaves it out.
 pub(crate) fn capabilities(target: Target) -> Option<Capabilities> {
@@ -84,7 +84,7 @@ impl Writer {
 
 pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Plan> {
     let capabilities = capabilities(target).ok_or(Error::Disabled(target.format()))?;
-    check_options(target, options)?;
+    check_options(&model, target, &capabilities, options)?;
     if let Some(reason) = model.nothing {
         return Err(refusal(reason));
     }
@@ -94,7 +94,16 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
     let mut tensors = Vec::new();
     let home = model.format == target.format();
     let twice = names_used_twice(&model);
+    let mut parameter: Option<String> = None;
     for tensor in std::mem::take(&mut model.tensors) {
+        let has_owner = |owner: &String| tensor.is_stat_of(owner);
+        if home && !parameter.as_ref().is_some_and(has_owner) {
+            if tensor.is_stat {
+                let reason = "its parameter is not before it; it becomes one of its own";
+                losses.push(Loss::new(LossKind::Attribute, &*tensor.name, reason));
+            }
+            parameter = Some(tensor.name.clone());
+        }
         if tensor.is_stat && !home && !options.with_stats {
             let reason = "a statistic; converted only with the option for it";
             losses.push(Loss::new(LossKind::Tensor, tensor.name, reason));
@@ -197,9 +206,37 @@ fn names_used_twice(model: &Model) -> HashSet<String> {
 }
 
 /// Refuses options that would be without effect.
-fn check_options(target: Target, options: &Options) -> Result<()> {
+fn check_options(
+    model: &Model,
+    target: Target,
+    capabilities: &Capabilities,
+    options: &Options,
+) -> Result<()> {
     let name = target.name();
     let aero = matches!(target, Target::Aero | Target::AeroSet);
+    if let Some(dtype) = options.cast.filter(|&dtype| !(capabilities.holds)(dtype)) {
+        return Err(Error::Usage(format!(
+            "a {name} file can't hold {dtype}, so nothing can be cast to it"
+        )));
+    }
+    if options.promote_scalars && *capabilities.ranks.start() == 0 {
+        return Err(Error::Usage(format!("a {name} file holds scalars")));
+    }
+    if options.with_stats && model.format != Format::Primitiv {
+        return Err(Error::Usage(format!(
+            "a {} file keeps no statistics",
+            model.format
+        )));
+    }
+    let mut tensors = model.tensors.iter();
+    if options.layout == Layout::KeepBytes
+        && !model.tensors.is_empty()
+        && tensors.all(|tensor| tensor.order == capabilities.order)
+    {
+        return Err(Error::Usage(format!(
+            "the tensors have the order of a {name} file already"
+        )));
+    }
     if options.zstd.is_some() && target != Target::Ztensor && !aero {
         return Err(Error::Usage(format!(
             "a {name} file can't be compressed with zstd"
@@ -238,9 +275,10 @@ fn prepare(
 ) -> Result<Result<Prepared, String>> {
     let name = tensor.name;
     // What comes from the target's own format and stays as it is, can be held as it was.
-    let changes = options
-        .cast
-        .is_some_and(|to| tensor.dtype.is_some_and(|from| to != from));
+    let changes = tensor.dtype.is_some_and(|from| {
+        wanted(from, target, options)
+            .is_some_and(|to| Cast::<Arc<dyn Source>>::is_supported(from, to))
+    });
     let native = tensor.native.filter(|_| home && !changes);
     if let (Some(dtype), Ok(data), true) = (tensor.dtype, &tensor.data, native.is_some()) {
         let (shape, order, data) = (tensor.shape, tensor.order, data.clone());
@@ -306,6 +344,16 @@ fn prepare(
     }))
 }
 
+/// What a tensor of this dtype is to be cast to, if the cast that was asked for is about it.
+fn wanted(dtype: DType, target: &Capabilities, options: &Options) -> Option<DType> {
+    let held = (target.holds)(dtype);
+    options.cast.filter(|&to| {
+        to != dtype
+            && (!held || to.is_float() && dtype.is_float())
+            && (to.is_float() || !dtype.is_float())
+    })
+}
+
 type Data = (Arc<dyn Source>, DType);
 
 /// The data in a dtype that the target holds and the options ask for.
@@ -317,14 +365,8 @@ fn cast(
     options: &Options,
     losses: &mut Vec<Loss>,
 ) -> Result<Result<Data, String>> {
-    let held = (target.holds)(dtype);
-    let wanted = options.cast.filter(|&to| {
-        to != dtype
-            && (!held || to.is_float() && dtype.is_float())
-            && (to.is_float() || !dtype.is_float())
-    });
-    let Some(to) = wanted.filter(|&to| (target.holds)(to)) else {
-        return Ok(match held {
+    let Some(to) = wanted(dtype, target, options) else {
+        return Ok(match (target.holds)(dtype) {
             true => Ok((data, dtype)),
             false => Err(format!("can't hold {dtype}")),
         });
