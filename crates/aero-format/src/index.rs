@@ -534,7 +534,11 @@ fn check_overlap(header: &Header, toc: Range<u64>, chunks: &[Chunk], salvage: bo
 }
 
 #[cfg(all(test, feature = "zstd"))]
-#[allow(clippy::arithmetic_side_effects, reason = "a test may panic")]
+#[allow(
+    clippy::arithmetic_side_effects,
+    clippy::unwrap_used,
+    reason = "a test may panic"
+)]
 mod tests {
     use super::*;
     use crate::{Archive, Error};
