@@ -40,10 +40,21 @@ impl Index {
         cursor.expect_up_to(toc.end);
         cursor.skip(Toc::HEADER, "toc")?;
         let mut chunks: Vec<Chunk> = Vec::new();
+        let mut names_len = 0u64;
         for ordinal in 0..u64::from(count) {
             cursor.set_entry(Some(ordinal));
             let at = cursor.at("chunk_offset");
             let chunk = Toc::entry(&mut cursor, &names)?;
+            names_len = names_len.saturating_add(chunk.name().len() as u64);
+            if names_len > limits.max_chunk_names {
+                return Err(tensor_core::LimitExceeded {
+                    limit: "max_chunk_names",
+                    value: names_len,
+                    max: limits.max_chunk_names,
+                    at,
+                }
+                .into());
+            }
             if ordinal == 1 && is_destroyed(chunks.first(), &chunk) {
                 return Err(Error::Invalid {
                     rule: Rule::ControlDestroyed,
@@ -520,4 +531,64 @@ fn check_overlap(header: &Header, toc: Range<u64>, chunks: &[Chunk], salvage: bo
         }
     }
     Ok(())
+}
+
+#[cfg(all(test, feature = "zstd"))]
+#[allow(
+    clippy::arithmetic_side_effects,
+    clippy::unwrap_used,
+    reason = "a test may panic"
+)]
+mod tests {
+    use super::*;
+    use crate::{Archive, Error};
+
+    /// A file of `count` TIDX chunks that share a payload, and a name of all of `names`.
+    fn file(count: u32, names: &[u8], payload: &[u8], ulen: u64) -> Vec<u8> {
+        let toc_len = 16 + 80 * u64::from(count);
+        let mut file = Vec::new();
+        file.extend_from_slice(b"AERO\0\0\x01\0\x60\0\0\0");
+        for field in [96, toc_len, 96 + toc_len, names.len() as u64, 0] {
+            file.extend_from_slice(&field.to_le_bytes());
+        }
+        file.resize(96, 0);
+        file.extend_from_slice(&count.to_le_bytes());
+        file.resize(112, 0);
+        let offset = 96 + toc_len + names.len() as u64;
+        for _ in 0..count {
+            file.extend_from_slice(b"TIDX\x01\0\0\0");
+            for field in [offset, payload.len() as u64, ulen] {
+                file.extend_from_slice(&field.to_le_bytes());
+            }
+            file.extend_from_slice(&0u32.to_le_bytes());
+            file.extend_from_slice(&u32::try_from(names.len()).unwrap().to_le_bytes());
+            file.resize(file.len() + 40, 0);
+        }
+        file.extend_from_slice(names);
+        file.extend_from_slice(payload);
+        file
+    }
+
+    fn limit_of(file: Vec<u8>) -> Option<&'static str> {
+        match Archive::from_bytes(file) {
+            Err(Error::Limit(limit)) => Some(limit.limit),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn names_that_share_the_string_table_take_no_more_than_their_limit() {
+        let names = alloc::vec![b'n'; 1 << 20];
+        assert_eq!(limit_of(file(65, &names, b"", 0)), Some("max_chunk_names"));
+        assert_eq!(limit_of(file(1, &names, b"", 0)), None);
+    }
+
+    #[test]
+    fn metadata_out_of_all_proportion_is_refused_before_it_is_decoded() {
+        let bomb = zstd::bulk::compress(&alloc::vec![0; 32 << 20], 6).unwrap();
+        let claim = file(1, b"tensors", &bomb, 32 << 20);
+        assert_eq!(limit_of(claim), Some("max_metadata_ratio"));
+        let small = zstd::bulk::compress(&alloc::vec![0; 8 << 20], 6).unwrap();
+        assert_eq!(limit_of(file(1, b"tensors", &small, 8 << 20)), None);
+    }
 }

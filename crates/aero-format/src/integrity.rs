@@ -57,6 +57,9 @@ pub(crate) fn blake3_of(
     Ok(hasher.finalize().into())
 }
 
+/// Uncompressed bytes up to which any ratio will do.
+const RATIO_FROM: u64 = 16 << 20;
+
 /// The decompressed payload of a metadata chunk, checked against its hash.
 pub(crate) fn payload(source: &dyn Source, chunk: &Chunk, limits: &Limits) -> Result<Bytes> {
     let at = At::new(chunk.offset, "payload");
@@ -68,6 +71,16 @@ pub(crate) fn payload(source: &dyn Source, chunk: &Chunk, limits: &Limits) -> Re
             limit,
             value,
             max,
+            at,
+        }
+        .into());
+    }
+    let most = chunk.length.saturating_mul(limits.max_metadata_ratio);
+    if chunk.is_zstd() && chunk.ulen > most.max(RATIO_FROM) {
+        return Err(tensor_core::LimitExceeded {
+            limit: "max_metadata_ratio",
+            value: chunk.ulen.checked_div(chunk.length).unwrap_or(u64::MAX),
+            max: limits.max_metadata_ratio,
             at,
         }
         .into());
