@@ -242,7 +242,7 @@ impl Index {
             }
             let field = known.map_or("tensors", |known| known.1);
             fields
-                .read(field, decoder, limits)
+                .read(field, decoder)
                 .map_err(|rule| invalid(rule, field))?;
         }
         let raw = start..decoder.position();
@@ -270,8 +270,9 @@ impl Index {
             }
             .into());
         }
-        if dims.len() > limits.max_rank as usize {
-            let (value, max) = (dims.len() as u64, limits.max_rank.into());
+        let max_rank = limits.max_rank.min(MAX_RANK);
+        if dims.rank > max_rank as usize {
+            let (value, max) = (dims.rank as u64, max_rank.into());
             let at = At {
                 field: "shape",
                 ..at
@@ -284,8 +285,9 @@ impl Index {
             }
             .into());
         }
+        let dims = dims.dims.get(..dims.rank).unwrap_or_default();
         let code = DTypeCode(code);
-        let shape = Shape::new(&dims).map_err(|_| invalid(Rule::TidxOverflow, "shape"))?;
+        let shape = Shape::new(dims).map_err(|_| invalid(Rule::TidxOverflow, "shape"))?;
         let len = match code.dtype() {
             Some(DType::Opaque) => Some(data_len),
             Some(dtype) => {
@@ -336,12 +338,23 @@ impl Index {
     }
 }
 
+/// The highest rank that is read, whatever the limits.
+const MAX_RANK: u32 = 32;
+/// The same as a length.
+const KEPT: usize = 32;
+
+/// Dims as they were read.
+struct Dims {
+    rank: usize,
+    dims: [u64; KEPT],
+}
+
 /// The known fields of a tensor, as far as they were read.
 #[derive(Default)]
 struct Fields<'a> {
     name: Option<&'a str>,
     dtype: Option<u16>,
-    shape: Option<Vec<u64>>,
+    shape: Option<Dims>,
     shard_id: Option<u32>,
     data_off: Option<u64>,
     data_len: Option<u64>,
@@ -367,16 +380,22 @@ pub(crate) const FIELDS: [&str; 10] = [
 impl<'a> Fields<'a> {
     /// A bit of its own and the name of a key that we know.
     fn known(key: &str) -> Option<(u32, &'static str)> {
-        let at = FIELDS.iter().position(|&field| field == key)?;
-        Some((1u32.checked_shl(u32::try_from(at).ok()?)?, FIELDS.get(at)?))
+        Some(match key {
+            "name" => (0x1, "name"),
+            "dtype" => (0x2, "dtype"),
+            "shape" => (0x4, "shape"),
+            "shard_id" => (0x8, "shard_id"),
+            "data_off" => (0x10, "data_off"),
+            "data_len" => (0x20, "data_len"),
+            "flags" => (0x40, "flags"),
+            "quant_id" => (0x80, "quant_id"),
+            "quant_params" => (0x100, "quant_params"),
+            "hash_b3" => (0x200, "hash_b3"),
+            _ => return None,
+        })
     }
 
-    fn read(
-        &mut self,
-        field: &str,
-        decoder: &mut Decoder<'a>,
-        limits: &Limits,
-    ) -> Result<(), Rule> {
+    fn read(&mut self, field: &str, decoder: &mut Decoder<'a>) -> Result<(), Rule> {
         let wrong = |fault| rule_of(fault, Rule::TidxField);
         match field {
             "name" => {
@@ -391,15 +410,18 @@ impl<'a> Fields<'a> {
             }
             "shape" => {
                 let rank = decoder.list().map_err(wrong)?;
-                let mut dims = Vec::new();
+                let mut dims = Dims {
+                    rank,
+                    dims: [0; KEPT],
+                };
                 for at in 0..rank {
                     let dim = decoder.uint().map_err(wrong)?;
                     if i64::try_from(dim).is_err() {
                         return Err(Rule::TidxField);
                     }
-                    // Of more dims than are allowed only their number counts.
-                    if at <= limits.max_rank as usize {
-                        dims.push(dim);
+                    // Of more dims than are kept only their number counts.
+                    if let Some(slot) = dims.dims.get_mut(at) {
+                        *slot = dim;
                     }
                 }
                 self.shape = Some(dims);

@@ -115,7 +115,8 @@ fn decompress(stored: &[u8], ulen: u64) -> Result<Option<Bytes>> {
     if decoder.window_log_max(WINDOW_LOG).is_err() {
         return Ok(None);
     }
-    let mut out = Vec::new();
+    // What is reserved is in proportion to what is there, whatever `ulen` says.
+    let mut out = tensor_core::hinted_vec(ulen.min(stored.len() as u64 * 4));
     let mut limited = decoder.take(ulen.saturating_add(1));
     let whole = limited.read_to_end(&mut out).is_ok() && out.len() as u64 == ulen;
     let rest = limited.into_inner().finish();

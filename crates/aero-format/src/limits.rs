@@ -22,7 +22,7 @@ pub struct Limits {
     pub max_metadata_ratio: u64,
     /// Bytes of a tensor's name.
     pub max_name: u32,
-    /// Dims of a tensor.
+    /// Dims of a tensor; more than 32 are never read.
     pub max_rank: u32,
     /// How deep MessagePack may nest.
     pub max_depth: u32,

@@ -63,6 +63,7 @@ impl<'a> Decoder<'a> {
         self.bytes.len().saturating_sub(self.position)
     }
 
+    #[inline]
     fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let end = self.position.checked_add(len).ok_or(Fault::Malformed)?;
         let bytes = self.bytes.get(self.position..end).ok_or(Fault::Malformed)?;
@@ -86,6 +87,7 @@ impl<'a> Decoder<'a> {
         self.array().map(u32::from_be_bytes)
     }
 
+    #[inline]
     fn head(&mut self) -> Result<Head> {
         let marker = Marker::from_u8(self.u8()?);
         Ok(match marker {
@@ -169,9 +171,10 @@ impl<'a> Decoder<'a> {
     pub(crate) fn key(&mut self) -> Result<Option<&'a str>> {
         let start = self.position;
         match self.head()? {
-            Head::Text(_) => {
-                self.position = start;
-                self.text().map(Some)
+            Head::Text(len) => {
+                let len = self.count(len, 1)?;
+                let text = core::str::from_utf8(self.take(len)?);
+                text.map(Some).map_err(|_| Fault::Type)
             }
             _ => {
                 self.position = start;
