@@ -43,7 +43,7 @@
 //! if let Object::Model(model) = archive.object() {
 //!     let bias = model.get(&["enc", "b"]).ok_or("no such parameter")?;
 //!     let moment = bias.stat("Adam.m1").ok_or("never trained with Adam")?;
-//!     assert_eq!(archive.read(moment)?.as_slice::<f32>()?, &[0.5]);
+//!     assert_eq!(archive.read(moment)?.to_vec::<f32>()?, [0.5]);
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
