@@ -62,6 +62,7 @@ impl<'a> Parameter<'a> {
     /// # let archive = Archive::from_bytes(builder.to_vec()?)?;
     /// # let Object::Model(model) = archive.object() else { return Err("no model".into()) };
     /// let state = model.get(&["b"]).ok_or("no b")?.learning_state(&archive)?;
+    /// // In memory the data lies wherever the format puts it: `as_slice` may find it unaligned.
     /// assert_eq!(state.value.to_vec::<f32>()?, [1.0]);
     /// assert_eq!(state.stat("Adam.m2").ok_or("no m2")?.to_vec::<f32>()?, [0.25]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

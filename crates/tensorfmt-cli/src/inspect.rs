@@ -8,7 +8,7 @@ use crate::Outcome;
 use crate::cli::{Common, Inspect};
 use crate::failure::Failure;
 use crate::input::{Globs, Input};
-use crate::output::{Out, escape, human, table};
+use crate::output::{Columns, Out, escape, human};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -115,32 +115,15 @@ fn listing(
     if entries.is_empty() {
         return out.line("no tensors");
     }
-    let head = ["name", "dtype", "shape", "bytes", "offset", ""];
-    let mut rows = vec![head.map(String::from).to_vec()];
+    let head = ["name", "dtype", "shape", "bytes", "offset", ""].map(String::from);
+    let mut columns = Columns::new(&[3, 4]);
+    columns.note(&head);
     for entry in entries {
-        let mut notes: Vec<String> = Vec::new();
-        if entry.order() == tensorfmt::Order::ColumnMajor {
-            notes.push("column-major".into());
-        }
-        if entry.encoding() != "raw" {
-            notes.push(escape(&entry.encoding()).into_owned());
-        }
-        for (key, value) in entry.extras() {
-            if value != Value::Null {
-                notes.push(format!("{key}={}", words(&value)));
-            }
-        }
-        rows.push(vec![
-            escape(entry.name()).into_owned(),
-            escape(&entry.dtype_name()).into_owned(),
-            entry.shape().to_string(),
-            entry.nbytes().map_or("?".into(), |bytes| bytes.to_string()),
-            format!("{:#x}", entry.offset()),
-            notes.join(" "),
-        ]);
+        columns.note(&row(entry));
     }
-    for (at, row) in table(&rows, &[3, 4]).iter().enumerate() {
-        out.line(&if at == 0 { bold(row) } else { row.clone() })?;
+    out.line(&bold(&columns.line(&head)))?;
+    for entry in entries {
+        out.line(&columns.line(&row(entry)))?;
     }
     let bytes: u64 = entries
         .iter()
@@ -155,6 +138,30 @@ fn listing(
         entries.len(),
         human(bytes)
     ))
+}
+
+/// What a tensor's line says, column by column.
+fn row(entry: &Entry<'_>) -> [String; 6] {
+    let mut notes: Vec<String> = Vec::new();
+    if entry.order() == tensorfmt::Order::ColumnMajor {
+        notes.push("column-major".into());
+    }
+    if entry.encoding() != "raw" {
+        notes.push(escape(&entry.encoding()).into_owned());
+    }
+    for (key, value) in entry.extras() {
+        if value != Value::Null {
+            notes.push(format!("{key}={}", words(&value)));
+        }
+    }
+    [
+        escape(entry.name()).into_owned(),
+        escape(&entry.dtype_name()).into_owned(),
+        entry.shape().to_string(),
+        entry.nbytes().map_or("?".into(), |bytes| bytes.to_string()),
+        format!("{:#x}", entry.offset()),
+        notes.join(" "),
+    ]
 }
 
 /// A value on one line, cut where it gets long.

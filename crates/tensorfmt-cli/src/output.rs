@@ -69,29 +69,54 @@ pub(crate) fn human(bytes: u64) -> String {
 }
 
 /// Pads rows to columns; numbers of the columns in `right` are set to the right.
-pub(crate) fn table(rows: &[Vec<String>], right: &[usize]) -> Vec<String> {
-    let mut widths: Vec<usize> = Vec::new();
+pub(crate) fn table(rows: &[Vec<String>], right: &'static [usize]) -> Vec<String> {
+    let mut columns = Columns::new(right);
     for row in rows {
+        columns.note(row);
+    }
+    rows.iter().map(|row| columns.line(row)).collect()
+}
+
+/// How wide the columns of a table are, without its rows: a listing of a million of them is
+/// made twice instead of kept.
+pub(crate) struct Columns {
+    widths: Vec<usize>,
+    right: &'static [usize],
+}
+
+impl Columns {
+    pub(crate) fn new(right: &'static [usize]) -> Self {
+        Self {
+            widths: Vec::new(),
+            right,
+        }
+    }
+
+    /// Makes room for a row.
+    pub(crate) fn note(&mut self, row: &[String]) {
         for (column, cell) in row.iter().enumerate() {
             // One cell that is too wide must not push all others out of sight.
             let width = cell.chars().count().min(60);
-            match widths.get_mut(column) {
+            match self.widths.get_mut(column) {
                 Some(known) => *known = width.max(*known),
-                None => widths.push(width),
+                None => self.widths.push(width),
             }
         }
     }
-    let pad = |row: &Vec<String>| {
+
+    /// A row as a line.
+    pub(crate) fn line(&self, row: &[String]) -> String {
         let cells: Vec<String> = row
             .iter()
-            .zip(&widths)
+            .zip(&self.widths)
             .enumerate()
-            .map(|(column, (cell, &width))| match right.contains(&column) {
-                true => format!("{cell:>width$}"),
-                false => format!("{cell:<width$}"),
-            })
+            .map(
+                |(column, (cell, &width))| match self.right.contains(&column) {
+                    true => format!("{cell:>width$}"),
+                    false => format!("{cell:<width$}"),
+                },
+            )
             .collect();
         cells.join("  ").trim_end().to_owned()
-    };
-    rows.iter().map(pad).collect()
+    }
 }

@@ -270,7 +270,7 @@ fn model(names: &[&str]) -> Vec<u8> {
         out.extend(value.to_be_bytes());
     }
     fn text(out: &mut Vec<u8>, text: &str) {
-        out.push(0xA0 | text.len() as u8);
+        out.push(0xA0 | u8::try_from(text.len()).unwrap());
         out.extend(text.as_bytes());
     }
     fn tensor(out: &mut Vec<u8>, value: f32) {
@@ -281,7 +281,7 @@ fn model(names: &[&str]) -> Vec<u8> {
         out.extend(value.to_le_bytes());
     }
     let mut out = Vec::new();
-    for word in [0, 1, 0x300, names.len() as u32] {
+    for word in [0, 1, 0x300, u32::try_from(names.len()).unwrap()] {
         number(&mut out, word);
     }
     for (at, name) in names.iter().enumerate() {
@@ -364,4 +364,27 @@ fn help_on_a_full_standard_output_is_an_error() {
     let mut command = scratch.command();
     let output = command.arg("--help").stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
+}
+
+#[test]
+fn metadata_under_the_tools_own_key_is_kept() {
+    let scratch = Scratch::new();
+    let mut builder = tensorfmt::safetensors::Builder::new();
+    for (key, value) in [("tensorfmt", "mine"), ("a", "b")] {
+        builder.metadata(key, value).unwrap();
+    }
+    write(&scratch.path("a.safetensors"), builder.to_vec().unwrap());
+    for target in ["b.safetensors", "b.bpk"] {
+        // The key set here is one more that is out of order, and no text.
+        let set = ["--set-metadata", "0=7"];
+        let run = scratch.run(&[&["convert", "a.safetensors", target][..], &set].concat());
+        assert_eq!(run.code, 0, "{run:?}");
+        assert!(
+            run.err.contains("lost: metadata \"tensorfmt\""),
+            "{}",
+            run.err
+        );
+        let listing = scratch.run(&["inspect", target, "--json"]).json();
+        assert_eq!(listing["metadata"]["tensorfmt"], "mine");
+    }
 }

@@ -184,7 +184,9 @@ pub(crate) fn build(
         record.attributes(&tensor.name, &rest);
     }
     if let Some(text) = record.to_text() {
-        builder.metadata(Record::KEY, text)?;
+        if builder.metadata(Record::KEY, text).is_err() {
+            losses.push(Record::has_no_place());
+        }
     }
     // Empty tensors share their place with the next one, and the index is sorted by name.
     for pair in tensors.windows(2) {

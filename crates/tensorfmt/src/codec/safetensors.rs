@@ -42,7 +42,7 @@ pub(crate) fn build(
     model: &Model,
     tensors: Vec<Prepared>,
     _options: &Options,
-    _losses: &mut Vec<Loss>,
+    losses: &mut Vec<Loss>,
 ) -> Result<Builder> {
     let mut builder = Builder::new();
     let mut record = Record::default();
@@ -53,7 +53,9 @@ pub(crate) fn build(
         record.attributes(&tensor.name, &tensor.attributes);
     }
     if let Some(text) = record.to_text() {
-        builder.metadata(Record::KEY, text)?;
+        if builder.metadata(Record::KEY, text).is_err() {
+            losses.push(Record::has_no_place());
+        }
     }
     for Prepared {
         name,

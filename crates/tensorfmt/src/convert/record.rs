@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value as Json};
 use tensor_core::Value;
 
-use super::Model;
+use super::{Loss, LossKind, Model};
 use crate::json::{float_word, from_json, to_json};
 
 /// What a format whose metadata is text can't say in its own way: which metadata values are no
@@ -71,6 +71,13 @@ impl Record {
             }
         }
         (!object.is_empty()).then(|| Json::Object(object).to_string())
+    }
+
+    /// What is lost where the source uses [`KEY`](Self::KEY) for a text of its own.
+    pub(crate) fn has_no_place() -> Loss {
+        let reason = "the key is used already, so the order and types of metadata, and what only \
+            the source says about single tensors, are not noted under it";
+        Loss::new(LossKind::Metadata, Self::KEY, reason)
     }
 
     /// Gives a model that was read from such a format its types and attributes back. A record
