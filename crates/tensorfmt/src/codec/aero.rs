@@ -164,7 +164,9 @@ pub(crate) fn build(
         }
     }
     if let Some(text) = record.to_text() {
-        builder.metadata(Record::KEY, text)?;
+        if builder.metadata(Record::KEY, text).is_err() {
+            losses.push(Record::has_no_place());
+        }
     }
     if let Some(bytes) = options.max_shard_bytes {
         builder.max_shard_bytes(bytes);
