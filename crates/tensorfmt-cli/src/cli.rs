@@ -67,6 +67,12 @@ pub(crate) enum Verb {
     Hash(Hash),
     /// Convert between formats, saying every loss
     Convert(Box<Convert>),
+    /// Compare two files, whatever their formats and orders
+    Diff(Diff),
+    /// Print what the values of each tensor are like
+    Stats(Stats),
+    /// Write one tensor as .npy or as its bytes
+    Extract(Extract),
     /// Print what each format can hold
     Formats(Formats),
     /// Print a completion script for a shell
@@ -218,6 +224,61 @@ pub(crate) struct Convert {
     /// Write into the output itself instead of a temporary file that replaces it
     #[arg(long)]
     pub(crate) in_place: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Between files of two formats only the tensors decide; formats hold \
+    different metadata.\n\nExamples:\n  \
+    tensorfmt diff a.mag b.safetensors\n  \
+    tensorfmt diff --rtol 1e-3 --json a.mag b.safetensors"
+)]
+pub(crate) struct Diff {
+    /// The one file
+    pub(crate) a: PathBuf,
+    /// The other file
+    pub(crate) b: PathBuf,
+    /// Values may differ by this much
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    pub(crate) atol: f64,
+    /// Values may differ by this fraction of the one in the other file
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    pub(crate) rtol: f64,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tensorfmt stats model.mag\n  \
+    tensorfmt stats --filter 'encoder.*' --json model.mag")]
+pub(crate) struct Stats {
+    /// The file; - for standard input
+    pub(crate) file: PathBuf,
+    /// Only tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) filter: Vec<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tensorfmt extract model.mag encoder.weight -o weight.npy\n  \
+    tensorfmt extract model.mag encoder.bias -o bias.bin")]
+pub(crate) struct Extract {
+    /// The file; - for standard input
+    pub(crate) file: PathBuf,
+    /// The tensor
+    pub(crate) name: String,
+    /// The file to write; .npy for NumPy, .bin for the bytes alone
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Overwrite the output
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// How to go between orders.

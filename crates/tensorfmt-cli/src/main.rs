@@ -5,6 +5,8 @@
 mod cli;
 mod completions;
 mod convert;
+mod diff;
+mod extract;
 mod failure;
 mod formats;
 mod hash;
@@ -12,6 +14,7 @@ mod input;
 mod inspect;
 mod output;
 mod progress;
+mod stats;
 mod verify;
 
 use std::io::Write;
@@ -40,6 +43,9 @@ fn main() -> ExitCode {
         Verb::Verify(args) => verify::run(args, &cli.common),
         Verb::Hash(args) => hash::run(args, &cli.common),
         Verb::Convert(args) => convert::run(args, &cli.common),
+        Verb::Diff(args) => diff::run(args, &cli.common),
+        Verb::Stats(args) => stats::run(args, &cli.common),
+        Verb::Extract(args) => extract::run(args, &cli.common),
         Verb::Formats(args) => formats::run(args),
         Verb::Completions(args) => completions::completions(args),
         Verb::Man(args) => completions::man(args),

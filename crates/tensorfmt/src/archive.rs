@@ -376,7 +376,7 @@ impl Archive {
     }
 
     /// The error for a name that isn't there, with up to three near ones.
-    pub(crate) fn no_such_tensor(&self, name: &str) -> Error {
+    pub fn no_such_tensor(&self, name: &str) -> Error {
         let mut near: Vec<(usize, &str)> = Vec::new();
         let entries = self.entries();
         for entry in &entries {

@@ -271,6 +271,9 @@ fn the_examples_of_help_work() {
         "hash",
         "formats",
         "completions",
+        "diff",
+        "stats",
+        "extract",
     ];
     let mut ran = 0;
     for verb in verbs {

@@ -10,6 +10,7 @@
 
 mod contract;
 mod saving;
+mod verbs;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

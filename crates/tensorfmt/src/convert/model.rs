@@ -2,8 +2,9 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use tensor_core::{DType, Order, Shape, Source, Value};
+use tensor_core::{DType, Order, Shape, Source, Transposed, Value};
 
+use super::Refusal;
 use super::record::Record;
 use crate::codec::Native;
 use crate::{Archive, Error, Format, Result};
@@ -151,6 +152,11 @@ impl ModelTensor {
         self.dtype
     }
 
+    /// The dtype's name in listings: ours where it is known, else the file's.
+    pub fn dtype_name(&self) -> &str {
+        &self.dtype_name
+    }
+
     /// The dims, outermost first.
     pub fn shape(&self) -> &Shape {
         &self.shape
@@ -159,6 +165,39 @@ impl ModelTensor {
     /// Which dim varies fastest.
     pub fn order(&self) -> Order {
         self.order
+    }
+
+    /// The decoded, little-endian bytes in stored order; a bool is one byte.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the reason why there are none.
+    pub fn data(&self) -> Result<Arc<dyn Source>> {
+        self.data.clone().map_err(|reason| {
+            let (tensor, dtype) = (self.name.clone(), self.dtype_name.clone());
+            Error::Refused(vec![Refusal {
+                tensor,
+                dtype,
+                reason,
+            }])
+        })
+    }
+
+    /// The bytes with the last dim fastest, whatever their order in the file; they are moved
+    /// while they are read.
+    ///
+    /// # Errors
+    /// As [`data`](Self::data), and where the dtype has no element size.
+    pub fn rows(&self) -> Result<Arc<dyn Source>> {
+        let data = self.data()?;
+        let free = self.order == Order::RowMajor || self.shape.is_order_free();
+        match (free, self.dtype) {
+            (true, _) | (_, None) => Ok(data),
+            (false, Some(dtype)) => {
+                let rows = Transposed::new(data, dtype, &self.shape, self.order)
+                    .map_err(|error| Error::Usage(error.to_string()))?;
+                Ok(Arc::new(rows))
+            }
+        }
     }
 }
 
