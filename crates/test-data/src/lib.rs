@@ -27,6 +27,7 @@
 use std::env;
 use std::path::PathBuf;
 
+pub mod aero;
 pub mod alloc;
 pub mod burnpack;
 mod checksum;
@@ -118,6 +119,11 @@ pub struct Format {
 
 /// Every format that has hand-assembled files.
 pub const FORMATS: &[Format] = &[
+    Format {
+        name: "aero",
+        extension: "aero",
+        cases: aero::cases,
+    },
     Format {
         name: "burnpack",
         extension: "bpk",

@@ -1,0 +1,53 @@
+use aero_format::{Archive, Outcome, VerifyOptions};
+use test_data::Expect;
+
+use crate::{Verdict, judge};
+
+#[test]
+fn every_hand_assembled_file_gets_its_verdict() {
+    let cases = test_data::cases("aero").unwrap();
+    assert!(cases.len() > 200);
+    for case in cases {
+        if cfg!(not(feature = "zstd")) && case.expect == Expect::Reject("aero.chunk.zstd") {
+            continue;
+        }
+        let (verdict, _) = judge(case.bytes.clone());
+        let (expected, in_report) = match case.expect {
+            Expect::Valid => (Verdict::Accept, Verdict::Accept),
+            Expect::Reject(rule) => (Verdict::Reject(Some(rule)), Verdict::Reject(None)),
+            Expect::Unsupported(what) => {
+                (Verdict::Unsupported(Some(what)), Verdict::Unsupported(None))
+            }
+        };
+        let right = verdict == expected || verdict == in_report && is_reported(&case);
+        assert!(right, "{}: {}: {verdict:?}", case.name, case.about);
+    }
+}
+
+/// Whether the report, which has no field for a rule, has what the file breaks and nothing else.
+fn is_reported(case: &test_data::Case) -> bool {
+    let archive = Archive::from_bytes(case.bytes.clone()).unwrap();
+    let report = archive.verify(&VerifyOptions::default()).unwrap();
+    let mut faults = report
+        .items
+        .iter()
+        .filter(|item| matches!(item.outcome, Outcome::Failed | Outcome::Unsupported));
+    match case.expect {
+        Expect::Valid => faults.next().is_none(),
+        Expect::Reject(rule) => faults.all(|item| {
+            let note = item.note.as_deref().unwrap_or_default();
+            match rule {
+                "aero.chunk.blake3" => note == "blake3",
+                "aero.tensor.hash_b3" => note == "hash_b3",
+                _ => note.ends_with(&format!("[{rule}]")),
+            }
+        }),
+        Expect::Unsupported(what) => faults.all(|item| {
+            let note = item.note.as_deref().unwrap_or_default();
+            match what {
+                "aero.dtype" => note.starts_with("dtype "),
+                _ => note.contains("IHSH algorithm"),
+            }
+        }),
+    }
+}
