@@ -92,6 +92,9 @@ pub(crate) struct Inspect {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
+    /// List the chunks of an AERO file as well; `--json` always does
+    #[arg(long)]
+    pub(crate) chunks: bool,
     /// List only tensors whose name matches; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) filter: Vec<String>,

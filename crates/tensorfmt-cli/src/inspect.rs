@@ -8,7 +8,7 @@ use crate::Outcome;
 use crate::cli::{Common, Inspect};
 use crate::failure::Failure;
 use crate::input::{Globs, Input};
-use crate::output::{Columns, Out, escape, human};
+use crate::output::{Columns, Out, escape, human, table};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
             tensors: entries.into_iter().map(Line).collect(),
         })?;
     } else {
-        listing(&archive, &input, &entries, common, &mut out)?;
+        listing(&archive, &input, &entries, (args.chunks, common), &mut out)?;
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
@@ -88,7 +88,7 @@ fn listing(
     archive: &Archive,
     input: &Input,
     entries: &[Entry<'_>],
-    common: &Common,
+    (chunks, common): (bool, &Common),
     out: &mut Out,
 ) -> Result<(), Failure> {
     let bold = |text: &str| match common.colored() {
@@ -101,9 +101,20 @@ fn listing(
         human(archive.file_len()),
     ))?;
     for (key, value) in archive.facts() {
-        if value != Value::Null {
-            out.line(&format!("  {key}: {}", words(&value)))?;
+        match (&value, chunks) {
+            (Value::Null, _) => {}
+            (Value::List(items), true) if key == CHUNKS => table_of(items, out)?,
+            (Value::List(items), false) if key == CHUNKS => {
+                out.line(&format!("  {key}: {} (--chunks lists them)", items.len()))?;
+            }
+            _ => out.line(&format!("  {key}: {}", words(&value)))?,
         }
+    }
+    if chunks && !archive.facts().iter().any(|&(key, _)| key == CHUNKS) {
+        let format = archive.format();
+        return Err(Failure::usage(format!(
+            "--chunks: a {format} file has none"
+        )));
     }
     let metadata = archive.metadata();
     if !metadata.is_empty() {
@@ -162,6 +173,25 @@ fn row(entry: &Entry<'_>) -> [String; 6] {
         format!("{:#x}", entry.offset()),
         notes.join(" "),
     ]
+}
+
+/// The fact that lists the chunks of an AERO file.
+const CHUNKS: &str = "chunks";
+
+/// Maps with the same keys as a table.
+fn table_of(items: &[Value], out: &mut Out) -> Result<(), Failure> {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for item in items {
+        let Value::Map(pairs) = item else { continue };
+        if rows.is_empty() {
+            rows.push(pairs.iter().map(|(key, _)| words(key)).collect());
+        }
+        rows.push(pairs.iter().map(|(_, value)| words(value)).collect());
+    }
+    for row in table(&rows, &[2, 3, 4, 5]) {
+        out.line(&format!("  {row}"))?;
+    }
+    Ok(())
 }
 
 /// A value on one line, cut where it gets long.

@@ -40,6 +40,29 @@ fn inspect_lists_everything() {
 }
 
 #[test]
+fn chunks_are_listed_where_there_are_any() {
+    let scratch = Scratch::new();
+    assert_eq!(
+        scratch
+            .run(&["convert", "demo.mag", "x.aero", "--ihsh"])
+            .code,
+        0
+    );
+    let run = scratch.run(&["inspect", "--chunks", "x.aero"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    for fourcc in ["IHSH", "MJSN", "MMSG", "TIDX", "WTSH"] {
+        assert!(run.out.contains(fourcc), "{}", run.out);
+    }
+    assert!(
+        scratch
+            .run(&["inspect", "x.aero"])
+            .out
+            .contains("chunks: 5 (--chunks lists them)")
+    );
+    assert_eq!(scratch.run(&["inspect", "--chunks", "demo.mag"]).code, 2);
+}
+
+#[test]
 fn offsets_are_where_the_bytes_are() {
     let scratch = Scratch::new();
     let bytes = case("mag", "demo");
