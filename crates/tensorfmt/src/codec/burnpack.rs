@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
 use burnpack_format::{Archive, BoolStore, Builder, DTypeCode, Entry, Layout, Scalar, ScalarEntry};
-use tensor_core::{Cast, DType, Order, Value};
+use tensor_core::{Cast, DType, Order, Source, Ticker, Value, walk};
 
 use super::{Capabilities, Describe, DescribeEntry, Native, Prepared};
 use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record};
@@ -126,6 +126,23 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
         tensor.native = Some(Native::Burnpack(entry.dtype_code().clone(), stored));
     }
     tensor
+}
+
+/// How many elements of a bool held as u32 are neither 0 nor 1, and so don't fit a byte.
+///
+/// # Errors
+/// What reading the elements fails with.
+pub(crate) fn wide_truths(native: Option<&Native>) -> Result<u64> {
+    let Some(Native::Burnpack(DTypeCode::Bool(BoolStore::U32), stored)) = native else {
+        return Ok(0);
+    };
+    let mut count = 0;
+    walk::<Error>(stored, 0..stored.size(), &Ticker::default(), |piece| {
+        let wide = |bytes: &&[u8]| !matches!(bytes, [0 | 1, 0, 0, 0]);
+        count += piece.chunks_exact(4).filter(wide).count() as u64;
+        Ok(())
+    })?;
+    Ok(count)
 }
 
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {

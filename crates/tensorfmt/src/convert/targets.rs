@@ -279,6 +279,14 @@ fn prepare(
         wanted(from, target, options)
             .is_some_and(|to| Cast::<Arc<dyn Source>>::is_supported(from, to))
     });
+    #[cfg(feature = "burnpack")]
+    if !home {
+        let wide = codec::burnpack::wide_truths(tensor.native.as_ref())?;
+        if wide > 0 {
+            let reason = format!("{wide} truth values held as other numbers than 0 and 1 become 1");
+            losses.push(Loss::new(LossKind::Value, &*name, reason));
+        }
+    }
     let native = tensor.native.filter(|_| home && !changes);
     if let (Some(dtype), Ok(data), true) = (tensor.dtype, &tensor.data, native.is_some()) {
         let (shape, order, data) = (tensor.shape, tensor.order, data.clone());

@@ -303,3 +303,32 @@ fn param_ids_scalars_and_custom_fields_survive_a_detour() {
         Some(u64::MAX)
     );
 }
+
+#[test]
+fn truth_held_as_another_number_is_a_loss() {
+    use tensorfmt::burnpack::{BoolStore, Builder, DTypeCode};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.bpk");
+    let shape = tensorfmt::Shape::new(&[2]).unwrap();
+    for (second, losses) in [(1u8, 0), (7, 1)] {
+        let bytes = vec![1u8, 0, 0, 0, second, 0, 0, 0];
+        let mut builder = Builder::new();
+        let data = tensorfmt::Bytes::from(bytes);
+        builder
+            .coded("m", DTypeCode::Bool(BoolStore::U32), shape.clone(), data)
+            .unwrap();
+        builder.write_file(&path).unwrap();
+        let archive = Archive::open(&path).unwrap();
+        let there = folder.path().join("x.mag");
+        let found = convert(&archive, Target::Mag, &Options::default(), &there).unwrap();
+        let values = found
+            .iter()
+            .filter(|(kind, _)| *kind == LossKind::Value)
+            .count();
+        assert_eq!(values, losses, "{second}: {found:?}");
+        let home = folder.path().join("b.bpk");
+        let found = convert(&archive, Target::Burnpack, &Options::default(), &home).unwrap();
+        assert_eq!(found, Vec::new());
+        assert_eq!(std::fs::read(&home).unwrap(), std::fs::read(&path).unwrap());
+    }
+}
