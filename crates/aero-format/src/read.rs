@@ -1,4 +1,5 @@
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -411,6 +412,7 @@ impl Archive {
             Err(error) => failed(format!("{prefix}control"), error)?,
         });
         // Shards one after the other on all threads; what is small side by side.
+        let mut damaged = BTreeSet::new();
         for chunk in &self.index.chunks {
             let item = format!("{prefix}{} {}", chunk.fourcc, chunk.name());
             if chunk.is_unhashed() {
@@ -419,7 +421,7 @@ impl Archive {
                     .push(format!("{item} has no hash, as one writer leaves it"));
             }
             let checked = self.verify_chunk(chunk, options, &ticker);
-            report.push(match checked {
+            let item = match checked {
                 Ok(found) => {
                     let expected = hex(&chunk.blake3);
                     match found {
@@ -429,14 +431,18 @@ impl Archive {
                     .with_note("blake3")
                 }
                 Err(error) => failed(item, error)?,
-            });
+            };
+            if chunk.fourcc == FourCc::WTSH && item.outcome != Outcome::Ok {
+                damaged.insert(chunk.name());
+            }
+            report.push(item);
         }
         let entries = self.entries();
         let items = parallel::map(options.threads, entries.len(), |at| {
             let Some(entry) = entries.get(at) else {
                 return Ok(None);
             };
-            self.verify_tensor(entry, prefix, &ticker)
+            self.verify_tensor(entry, prefix, &damaged, &ticker)
         })?;
         report.items.extend(items.into_iter().flatten());
         if self.index.in_parts && !entries.is_empty() && prefix.is_empty() {
@@ -472,7 +478,7 @@ impl Archive {
             FourCc::MMSG => {
                 self.msgpack(chunk)?;
             }
-            FourCc::PHSH => self.verify_pages(chunk, ticker)?,
+            FourCc::PHSH => self.verify_pages(chunk, options.threads, ticker)?,
             _ => {}
         }
         if chunk.is_unhashed() {
@@ -487,7 +493,7 @@ impl Archive {
         blake3_of(&self.source, range, options.threads, ticker).map(Some)
     }
 
-    fn verify_pages(&self, chunk: &Chunk, ticker: &Ticker<'_>) -> Result<()> {
+    fn verify_pages(&self, chunk: &Chunk, threads: usize, ticker: &Ticker<'_>) -> Result<()> {
         let at = At::new(chunk.offset, "digests");
         let name = chunk.name().strip_suffix(".phsh").unwrap_or_default();
         let shard = self.index.chunk(FourCc::WTSH, name);
@@ -498,7 +504,7 @@ impl Archive {
         let limits = &self.options.limits;
         let bytes = payload(&self.source, chunk, limits)?;
         let pages = parse_phsh(&bytes, name, shard.length, at, limits)?;
-        parallel::map(0, pages.digests.len(), |page| {
+        parallel::map(threads, pages.digests.len(), |page| {
             let from = page as u64 * pages.page_size;
             let to = (from + pages.page_size).min(shard.length);
             let range = shard.offset + from..shard.offset + to;
@@ -519,6 +525,7 @@ impl Archive {
         &self,
         entry: &Entry,
         prefix: &str,
+        damaged: &BTreeSet<&str>,
         ticker: &Ticker<'_>,
     ) -> Result<Option<Item>> {
         let item = format!("{prefix}{}", entry.name());
@@ -537,9 +544,17 @@ impl Archive {
                 let item = Item::compared(item, hex(&expected), hex(&found));
                 Ok(Some(item.with_note("hash_b3")))
             }
-            None => Ok(Some(
-                Item::new(item, Outcome::Ok).with_note("by its shard's hash"),
-            )),
+            // Without a hash of its own it is as good as its shard.
+            None => {
+                let shard = format!("weights.shard{}", entry.shard_id);
+                Ok(Some(if damaged.contains(shard.as_str()) {
+                    let rule = Rule::ChunkHash.id();
+                    let note = format!("no hash of its own, and its shard is damaged [{rule}]");
+                    Item::new(item, Outcome::Failed).with_note(note)
+                } else {
+                    Item::new(item, Outcome::Ok).with_note("by its shard's hash")
+                }))
+            }
         }
     }
 
