@@ -12,6 +12,7 @@ mod formats;
 mod hash;
 mod input;
 mod inspect;
+mod measure;
 mod output;
 mod progress;
 mod stats;
