@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Formats) -> Outcome {
 fn generations(format: Format) -> (&'static str, &'static str) {
     match format {
         Format::Mag => ("version 1", "version 1"),
-        Format::Ztensor => ("0.1", "0.1"),
+        Format::Ztensor => ("0.1, 1.0 to 1.2, 2", "0.1"),
         Format::Burnpack => ("0.19 to 0.23", "0.22 (0.20, 0.21)"),
         Format::Aero => ("0.1, sets 0.1 and 0.2", "0.1, sets 0.1"),
         Format::Primitiv => ("0.1", "0.1"),

@@ -68,20 +68,32 @@ extern crate alloc;
 
 mod cbor;
 mod checksum;
+#[cfg(feature = "generations")]
+mod decoded;
 mod dtype;
 mod encoding;
 mod error;
 mod index;
 mod layout;
 mod limits;
+#[cfg(feature = "generations")]
+mod manifest;
 mod read;
+#[cfg(all(feature = "generations", feature = "zstd"))]
+mod seekable;
+#[cfg(feature = "generations")]
+mod v1;
+#[cfg(feature = "generations")]
+mod v2;
 mod write;
 
 pub use checksum::{Algorithm, Checksum};
 pub use encoding::{Encoding, Endianness, Layout};
 pub use error::{BuildError, Error, Rule, TRUNCATED, Unsupported};
-pub use layout::{Field, MAGIC};
+pub use layout::{Field, Generation, MAGIC};
 pub use limits::Limits;
+#[cfg(feature = "generations")]
+pub use manifest::Shard;
 pub use read::{Archive, CustomField, Entry, ReadOptions};
 #[cfg(feature = "std")]
 pub use tensor_core::FileSource;
