@@ -126,6 +126,8 @@ mod frames {
 
     /// The most that one byte of a frame decodes to: a block of four bytes fills 128 KiB.
     pub(crate) const MAX_RATIO: u64 = (128 << 10) / 4;
+    /// The most that a block decodes to.
+    const MAX_BLOCK: u64 = 128 << 10;
     /// Compressed data up to this size is read at once, to be decoded straight into place; for
     /// more of it, new memory costs more than what the decoder of streams copies.
     const AT_ONCE: u64 = 1 << 20;
@@ -150,8 +152,7 @@ mod frames {
         pub(crate) fn decode_into(&self, out: &mut [u8]) -> Result<()> {
             if self.stored.contiguous().is_some() || self.stored.size() <= AT_ONCE {
                 let stored = self.stored.read(0..self.stored.size())?;
-                self.check_windows(&stored)?;
-                if decode_at_once(&stored, out).is_ok() {
+                if self.check_windows(&stored)? && decode_at_once(&stored, out).is_ok() {
                     return Ok(());
                 }
                 // The decoder of streams tells what is wrong, and has the last word: it lets a
@@ -204,10 +205,10 @@ mod frames {
             if self.decoded <= WINDOW as u64 && self.stored.size() <= WINDOW as u64 {
                 self.check_claim()?;
                 let stored = self.stored.read(0..self.stored.size())?;
-                self.check_windows(&stored)?;
+                let at_once = self.check_windows(&stored)?;
                 let mut scratch =
                     AlignedBytes::zeroed(usize::try_from(self.decoded).unwrap_or_default())?;
-                if decode_at_once(&stored, scratch.as_mut_slice()).is_ok() {
+                if at_once && decode_at_once(&stored, scratch.as_mut_slice()).is_ok() {
                     let mut hasher = hasher;
                     hasher.update(&stored);
                     ticker.tick(self.decoded)?;
@@ -281,8 +282,11 @@ mod frames {
         }
 
         /// Refuses what a decoder of streams would, though at once there is no need for windows:
-        /// whether a tensor can be read must not depend on how.
-        fn check_windows(&self, mut stored: &[u8]) -> Result<()> {
+        /// whether a tensor can be read must not depend on how. `false` where a frame has blocks
+        /// that may be larger than its window, on which the decoders don't agree.
+        fn check_windows(&self, mut stored: &[u8]) -> Result<bool> {
+            let block = self.decoded.min(MAX_BLOCK);
+            let mut agree = true;
             while !stored.is_empty() {
                 let window = window_of(stored).unwrap_or(0);
                 // The decoder of streams takes powers of two.
@@ -290,13 +294,14 @@ mod frames {
                 if window > max.max(1 << 10) {
                     return Err(window_limit(window, self.max_window, self.at));
                 }
+                agree &= window >= block;
                 match find_frame_compressed_size(stored) {
                     Ok(len) if len > 0 => stored = stored.get(len..).unwrap_or_default(),
                     // The decoder will say what is wrong.
                     _ => break,
                 }
             }
-            Ok(())
+            Ok(agree)
         }
 
         fn fail<T>(&self, rule: Rule) -> Result<T> {
