@@ -14,6 +14,10 @@
 //! +------------------+
 //! ```
 //!
+//! With the feature `generations`, files of zTensor 1.0, 1.1, 1.2 and 2 open as well, read-only: a
+//! dense object is one entry, any other one is an entry for each of its components, called
+//! `<object>/<component>`. `Archive::generation` tells which it is.
+//!
 //! Opening reads the index, never the data:
 //!
 #![cfg_attr(feature = "std", doc = "```")]
@@ -58,6 +62,7 @@
 //! |---|---|---|
 //! | `std` | yes | files, the hardware CRC-32C |
 //! | `zstd` | yes | compressed tensors; without it they are listed, and unsupported when read |
+//! | `generations` | no | files of 1.0, 1.1, 1.2 and 2; without it they are named, and unsupported |
 //! | `mmap` | no | [`MappedFile`](tensor_core), for zero-copy reads |
 //! | `rayon` | no | work on several threads |
 

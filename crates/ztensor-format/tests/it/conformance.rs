@@ -45,7 +45,7 @@ fn every_rule_has_a_case() {
                 !rest.is_empty()
                     && rest
                         .bytes()
-                        .all(|b| b.is_ascii_lowercase() || b"._4".contains(&b))
+                        .all(|b| b.is_ascii_lowercase() || b"._48".contains(&b))
             })
         })
         .collect();
