@@ -237,9 +237,10 @@ mod frames {
         }
 
         /// What the data decodes to where nothing else says so: as its frames state, or else what
-        /// comes out, which is not kept. `decoded` is the most that is followed.
+        /// comes out, which is not kept; and whether it is stated. `decoded` is the most that is
+        /// followed.
         #[cfg(feature = "generations")]
-        pub(crate) fn measure(&self) -> Result<u64> {
+        pub(crate) fn measure(&self) -> Result<(u64, bool)> {
             let limit = |value| {
                 Err(Error::Limit(LimitExceeded {
                     limit: "max_unsized_bytes",
@@ -256,7 +257,7 @@ mod frames {
                         ..self.clone()
                     };
                     claim.check_claim()?;
-                    return Ok(stated);
+                    return Ok((stated, true));
                 }
             }
             let mut reader = Reader::new(self, self.max_window, Hasher::None)?;
@@ -266,7 +267,7 @@ mod frames {
                     return limit(reader.decoded);
                 }
             }
-            Ok(reader.decoded)
+            Ok((reader.decoded, false))
         }
 
         /// Refuses a length that no zstd data of this size decodes to.

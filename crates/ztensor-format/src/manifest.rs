@@ -78,16 +78,16 @@ pub(crate) struct Object {
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) object: Arc<Object>,
-    /// `None` where the entry stands for the object itself.
-    pub(crate) component: Option<Box<str>>,
+    /// Whether the entry is one of the object's components, not the object itself.
+    pub(crate) is_component: bool,
     /// `dtype` as stored, where `type` says what it means.
-    pub(crate) storage: Option<Box<str>>,
+    pub(crate) storage: Option<DType>,
     /// Decoded bytes, where known.
     pub(crate) decoded: Option<u64>,
     /// Why it can't be read.
     pub(crate) why: Option<Unsupported>,
     /// The components of an object that is listed as one thing.
-    pub(crate) hidden: Vec<Entry>,
+    pub(crate) hidden: Box<[Entry]>,
     /// Whether the last half byte belongs to no element.
     pub(crate) odd_half: bool,
 }
@@ -606,7 +606,7 @@ pub(crate) struct Meaning {
     pub(crate) dtype: Option<DType>,
     /// What the entry is called, where not by `dtype`'s name.
     pub(crate) name: Option<Box<str>>,
-    pub(crate) storage: Option<Box<str>>,
+    pub(crate) storage: Option<DType>,
     pub(crate) why: Option<Unsupported>,
     /// Bytes of an element as stored; `None` where unknown.
     pub(crate) width: Option<u64>,
@@ -671,7 +671,7 @@ pub(crate) fn meaning(storage: DType, kind: &str, generation: Generation) -> Res
     let mut meaning = Meaning {
         dtype: None,
         name: Some(kind.into()),
-        storage: Some(storage.name().into()),
+        storage: Some(storage),
         why: Some(Unsupported::Type { name: kind.into() }),
         width: None,
         half: false,
@@ -839,11 +839,11 @@ impl Assembly {
         let part = needs_part.then(|| {
             Box::new(Part {
                 object: object.clone(),
-                component: component.map(Into::into),
+                is_component: component.is_some(),
                 storage: meaning.storage,
                 decoded,
                 why,
-                hidden: Vec::new(),
+                hidden: Box::default(),
                 odd_half,
             })
         });
@@ -906,11 +906,11 @@ impl Assembly {
                 checksum: None,
                 part: Some(Box::new(Part {
                     object: object.clone(),
-                    component: None,
+                    is_component: false,
                     storage: None,
                     decoded: None,
                     why: Some(why),
-                    hidden,
+                    hidden: hidden.into_boxed_slice(),
                     odd_half: false,
                 })),
             })),

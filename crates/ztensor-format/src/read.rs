@@ -224,13 +224,15 @@ impl Entry {
     #[cfg(feature = "generations")]
     pub fn object(&self) -> Option<&str> {
         let part = self.part()?;
-        part.component.as_ref().map(|_| &*part.object.name)
+        part.is_component.then_some(&*part.object.name)
     }
 
     /// The component's own name, the end of the entry's.
     #[cfg(feature = "generations")]
     pub fn component(&self) -> Option<&str> {
-        self.part()?.component.as_deref()
+        // Behind the object's name there is a slash.
+        let start = self.object()?.len().saturating_add(1);
+        self.name.get(start..)
     }
 
     /// The shape of the object that this is a component of; the entry's own is that of its
@@ -238,13 +240,13 @@ impl Entry {
     #[cfg(feature = "generations")]
     pub fn object_shape(&self) -> Option<&Shape> {
         let part = self.part()?;
-        part.component.as_ref().map(|_| &part.object.shape)
+        part.is_component.then_some(&part.object.shape)
     }
 
     /// The dtype that a logical type is stored as.
     #[cfg(feature = "generations")]
     pub fn storage_dtype(&self) -> Option<&str> {
-        self.part()?.storage.as_deref()
+        self.part()?.storage.map(DType::name)
     }
 
     #[cfg(feature = "generations")]
@@ -254,7 +256,7 @@ impl Entry {
 
     #[cfg(feature = "generations")]
     pub(crate) fn is_component(&self) -> bool {
-        self.part().is_some_and(|part| part.component.is_some())
+        self.part().is_some_and(|part| part.is_component)
     }
 
     fn unknown(&self) -> Option<&Unknown> {

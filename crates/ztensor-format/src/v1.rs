@@ -74,7 +74,7 @@ pub(crate) fn parse(
         #[cfg(feature = "zstd")]
         unsized_left: options.limits.max_unsized_bytes,
         #[cfg(feature = "zstd")]
-        measured: alloc::vec::Vec::new(),
+        measured: alloc::collections::BTreeMap::new(),
         assembly: Assembly::new(generation, options.limits, start),
     };
     let mut parser = parser.at_position(list);
@@ -153,7 +153,7 @@ struct Reader<'a> {
     unsized_left: u64,
     /// What was measured before, since components may share their data.
     #[cfg(feature = "zstd")]
-    measured: alloc::vec::Vec<(u64, u64, u64)>,
+    measured: alloc::collections::BTreeMap<(u64, u64), u64>,
     assembly: Assembly,
 }
 
@@ -322,13 +322,20 @@ impl Reader<'_> {
     #[cfg(feature = "zstd")]
     fn measure(&mut self, part: &Written<'_>) -> Result<Option<u64>> {
         let (offset, length) = (part.offset, part.length);
-        let at = self
-            .measured
-            .binary_search_by_key(&(offset, length), |&(o, l, _)| (o, l));
-        let place = match at {
-            Ok(found) => return Ok(self.measured.get(found).map(|&(.., decoded)| decoded)),
-            Err(place) => place,
-        };
+        if let Some(&decoded) = self.measured.get(&(offset, length)) {
+            return Ok(Some(decoded));
+        }
+        // Frames that decode to nothing take time too, and may be counted again and again.
+        let (value, max) = (length, self.unsized_left);
+        if value > max {
+            let (limit, at) = ("max_unsized_bytes", At::new(offset, "data"));
+            return Err(Error::Limit(tensor_core::LimitExceeded {
+                limit,
+                value,
+                max,
+                at,
+            }));
+        }
         let range = offset..offset.saturating_add(length);
         let blob = crate::encoding::Blob {
             stored: tensor_core::Window::new(self.source.clone(), range)?,
@@ -336,9 +343,14 @@ impl Reader<'_> {
             max_window: self.options.limits.max_window_bytes,
             at: At::new(offset, "data"),
         };
-        let decoded = blob.measure()?;
-        self.unsized_left = self.unsized_left.saturating_sub(decoded);
-        self.measured.insert(place, (offset, length, decoded));
+        let (decoded, is_stated) = blob.measure()?;
+        let cost = if is_stated {
+            length
+        } else {
+            decoded.max(length)
+        };
+        self.unsized_left = self.unsized_left.saturating_sub(cost);
+        self.measured.insert((offset, length), decoded);
         Ok(Some(decoded))
     }
 

@@ -161,3 +161,13 @@ fn a_window_of_seekable_data_reads_its_frames_only() {
     assert_eq!(source.1.load(Ordering::Relaxed) - before, second);
     assert_eq!(data.read(7..9).unwrap(), [1, 2].as_slice());
 }
+
+/// Data that decodes to nothing is looked at only so often.
+#[test]
+fn stored_bytes_count_towards_the_limit() {
+    let mut options = ReadOptions::default();
+    options.limits.max_unsized_bytes = 16;
+    let bytes = Bytes::from(case("v10_zstd_unsized"));
+    let error = Archive::from_source(bytes, &options).unwrap_err();
+    assert_eq!(error.rule_id(), Some("max_unsized_bytes"));
+}
