@@ -53,6 +53,7 @@
 //! | `std` | yes | files, the hardware CRC-32C |
 //! | `mmap` | no | [`MappedFile`](tensor_core), for zero-copy reads |
 //! | `rayon` | no | work on several threads |
+//! | `snapshots` | no | reading snapshots 0.1.0, 0.2.0 and 0.3.0, of magnetron 0.1.5 to 0.2.2 |
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
@@ -61,19 +62,25 @@ extern crate alloc;
 
 mod dtype;
 mod error;
+mod generation;
 mod index;
 mod layout;
 mod limits;
 mod meta;
 mod read;
+#[cfg(feature = "snapshots")]
+mod snapshot;
 mod write;
 
 pub use dtype::DTypeCode;
 pub use error::{BuildError, Error, Rule, TRUNCATED, Unsupported};
+pub use generation::Generation;
 pub use layout::MAGIC;
 pub use limits::Limits;
 pub use meta::{MetaEntry, MetaValue};
 pub use read::{Archive, Checksum, Entry, ReadOptions};
+#[cfg(feature = "snapshots")]
+pub use snapshot::{Snapshot, Timestamp};
 #[cfg(feature = "std")]
 pub use tensor_core::FileSource;
 #[cfg(feature = "mmap")]
