@@ -528,8 +528,8 @@ impl fmt::Display for Rule {
 const TOO_MANY: &str = "the product of the dims, zeros aside, is above 2^63-1";
 
 /// What leaves files whose offsets or length are too large.
-const LEFTOVER: &str = "a file left by a crashed magnetron looks like this: it stored a view by \
-     the size of the whole, and values can't be told from zeros";
+const LEFTOVER: &str = "probably left by a crashed magnetron, which stored a view of a larger \
+     tensor; such a file can't be repaired";
 
 impl Rule {
     /// The rules of snapshots 0.1.0 and 0.2.0.
