@@ -1,4 +1,5 @@
-//! Read, write and verify `.mag` files, format version 1, as magnetron 0.1.2 writes them.
+//! Read, write and verify `.mag` files, format version 1, as magnetron 0.1.2 writes them; read
+//! the snapshots of later releases.
 //!
 //! ```text
 //! +--------------------+ 0
@@ -45,6 +46,26 @@
 //! let archive = Archive::from_bytes(file)?;
 //! assert_eq!(archive.metadata()[0].value(), MetaValue::F64(0.5));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Snapshots
+//!
+//! Since 0.1.5 magnetron writes other layouts into files of the same name. With the feature
+//! `snapshots` they open as the same [`Archive`], read-only; without it they are refused by name.
+//! [`Archive::generation`] tells which one a file has.
+//!
+//! ```text
+//! snapshots 0.1.0, 0.2.0                       snapshot 0.3.0
+//! +----------------------+ 0                   +------------------+ 0
+//! | header               | 32 bytes            | header           | 44 bytes
+//! +----------------------+ 32                  +------------------+ 44
+//! | "SRP!" names         |                     | JSON document    | versions, metadata, tensors
+//! | "MDT!"               |                     +------------------+ next multiple of 4096
+//! | "DSC!" descriptors   |                     | tensor data      | each at a multiple of 4096
+//! | "BUF!"               |                     +------------------+
+//! +----------------------+ next multiple of 16 in 0.2.0
+//! | tensor data          | dense in 0.1.0, each at a multiple of 16 in 0.2.0
+//! +----------------------+
 //! ```
 //!
 //! # Features
