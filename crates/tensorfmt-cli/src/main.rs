@@ -12,9 +12,11 @@ mod formats;
 mod hash;
 mod input;
 mod inspect;
+mod measure;
 mod output;
 mod progress;
 mod stats;
+mod target;
 mod verify;
 
 use std::io::Write;
