@@ -24,7 +24,37 @@ pub fn cases() -> Vec<Case> {
     .concat()
 }
 
-/// A name from another place, so that one file has the same faults in both pooled versions.
+/// A snapshot 0.1.0 (`version` 100) or 0.2.0 (200) with these tensors in this order: name, dtype
+/// code, dims and bytes.
+pub fn pooled_file(version: u32, tensors: &[(&str, u8, &[u64], &[u8])]) -> Vec<u8> {
+    let step = u64::from(count(align(version)));
+    let mut offset = 0u64;
+    let mut records = Vec::new();
+    for (key, &(_, dtype, shape, bytes)) in (0u32..).zip(tensors) {
+        offset = offset.next_multiple_of(step);
+        records.push(Tensor {
+            dtype,
+            key,
+            numel: shape.iter().product(),
+            offset,
+            shape,
+        });
+        offset += u64::from(count(bytes.len()));
+    }
+    let names: Vec<&[u8]> = tensors.iter().map(|tensor| tensor.0.as_bytes()).collect();
+    let mut file = pooled(version, &names, &records);
+    for &(_, _, _, bytes) in tensors {
+        file.pad_to(align(version), 0).bytes(bytes);
+    }
+    file.into_vec()
+}
+
+/// A snapshot 0.3.0 with this text as its metadata, this one as its map of tensors, and data.
+pub fn manifest_file(metadata: &str, map: &str, data: &[u8]) -> Vec<u8> {
+    Manifest::new(document(metadata, map), data.to_vec()).file()
+}
+
+/// The two versions that have the same layout, and so the same faults, with a word for names.
 const POOLED: [(&str, u32); 2] = [("0_1", 100), ("0_2", 200)];
 
 const MAX: u64 = i64::MAX as u64;

@@ -8,6 +8,7 @@ use mag_format::{
     Archive, Bytes, Checksum, DType, Generation, Kind, ReadOptions, Source, Timestamp, Value,
     VerifyOptions,
 };
+use proptest::prelude::*;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 use tensor_core::SourceError;
@@ -546,6 +547,126 @@ fn sources_of_all_kinds_read_the_same() {
             }
             (Err(a), Err(b)) => assert_eq!(a.to_string(), b.to_string(), "{}", case.name),
             (a, b) => panic!("{}: {a:?}, {b:?}", case.name),
+        }
+    }
+}
+
+/// Any value that Python's `json` writes; keys of one map differ.
+fn any_value() -> impl Strategy<Value = Value> {
+    let big = "-?[1-9][0-9]{39,60}";
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        any::<i128>().prop_map(Value::Int),
+        any::<i32>().prop_map(|value| Value::Int(value.into())),
+        big.prop_map(Value::BigInt),
+        any::<f64>().prop_map(Value::Float),
+        any::<String>().prop_map(Value::Text),
+    ];
+    leaf.prop_recursive(6, 60, 8, |inner| {
+        let map = proptest::collection::btree_map(any::<String>(), inner.clone(), 0..8);
+        prop_oneof![
+            proptest::collection::vec(inner, 0..8).prop_map(Value::List),
+            map.prop_map(|map| {
+                Value::Map(
+                    map.into_iter()
+                        .map(|(key, value)| (Value::Text(key), value))
+                        .collect(),
+                )
+            }),
+        ]
+    })
+}
+
+/// The value as Python writes it.
+fn python(value: &Value) -> String {
+    let quoted = |text: &str| Json::from(text).to_string();
+    match value {
+        Value::Bool(value) => value.to_string(),
+        Value::Int(value) => value.to_string(),
+        Value::BigInt(digits) => digits.clone(),
+        Value::Float(value) if value.is_nan() => "NaN".into(),
+        Value::Float(value) if value.is_infinite() => {
+            format!("{}Infinity", if *value < 0.0 { "-" } else { "" })
+        }
+        Value::Float(value) => format!("{value:e}"),
+        Value::Text(text) => quoted(text),
+        Value::List(items) => {
+            let items: Vec<String> = items.iter().map(python).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Map(pairs) => {
+            let pair = |(key, value): &(Value, Value)| {
+                format!("{}: {}", quoted(key.as_str().unwrap()), python(value))
+            };
+            let pairs: Vec<String> = pairs.iter().map(pair).collect();
+            format!("{{{}}}", pairs.join(", "))
+        }
+        _ => "null".into(),
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_metadata_comes_out_as_it_went_in(value in any_value()) {
+        let text = format!(r#"{{"before": 1, "value": {}, "after": []}}"#, python(&value));
+        let file = test_data::mag_snapshots::manifest_file(&text, "{}", &[]);
+        let archive = Archive::from_bytes(file).unwrap();
+        let metadata = archive.snapshot().unwrap().metadata();
+        // NaN is equal to nothing, but reads the same.
+        prop_assert_eq!(format!("{:?}", metadata[1].1), format!("{value:?}"));
+        prop_assert_eq!(metadata.len(), 3);
+    }
+
+    /// Text that is close to JSON never stops the reader, and what it takes serde_json takes too.
+    #[test]
+    fn anything_that_looks_like_json_ends(text in r#"\{"a":[\[\]{}",:0-9.eE+\-ntfalsruINiy\\ ]{0,24}\}"#) {
+        let file = test_data::mag_snapshots::manifest_file(&text, "{}", &[]);
+        let (verdict, _) = judge(file);
+        let strict = serde_json::from_str::<Json>(&text);
+        if !text.contains('N') && !text.contains('I') && !text.contains("e") && !text.contains("E") {
+            prop_assert_eq!(verdict == Verdict::Accept, strict.is_ok(), "{}", text);
+        }
+    }
+
+    #[test]
+    fn any_tensors_come_out_as_they_went_in(
+        version in prop_oneof![Just(100u32), Just(200)],
+        tensors in proptest::collection::btree_map(
+            "[^\0]{1,12}",
+            (0u8..13, proptest::collection::vec(0u64..4, 0..5)),
+            0..12,
+        ),
+    ) {
+        let codes = if version == 100 { 12 } else { 13 };
+        let mut sizes = vec![4usize, 2, 2, 1, 1, 1, 1, 2, 2, 4, 4, 8, 8];
+        if version == 100 {
+            sizes.remove(3);
+        }
+        let tensors: Vec<_> = tensors
+            .into_iter()
+            .map(|(name, (code, dims))| {
+                let code = code % codes;
+                let elements = dims.iter().product::<u64>() as usize;
+                let bytes: Vec<u8> = (0..elements * sizes[usize::from(code)])
+                    .map(|at| (at * 7) as u8)
+                    .collect();
+                (name, code, dims, bytes)
+            })
+            .collect();
+        let borrowed: Vec<_> = tensors
+            .iter()
+            .map(|(name, code, dims, bytes)| (name.as_str(), *code, dims.as_slice(), bytes.as_slice()))
+            .collect();
+        let file = test_data::mag_snapshots::pooled_file(version, &borrowed);
+        let archive = Archive::from_bytes(file).unwrap();
+        prop_assert_eq!(archive.entries().len(), tensors.len());
+        for (name, code, dims, bytes) in &tensors {
+            let entry = archive.entry(name).unwrap();
+            prop_assert_eq!(entry.dtype_code().code(), u32::from(*code));
+            prop_assert_eq!(entry.shape().dims(), dims.as_slice());
+            let tensor = archive.read(entry).unwrap();
+            prop_assert_eq!(tensor.data(), bytes);
         }
     }
 }
