@@ -5,10 +5,11 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use tensor_core::{ArchiveId, Value};
+use tensor_core::{ArchiveId, Shape, Value};
 
 use crate::Checksum;
 use crate::index::Records;
+use crate::limits::MAX_SIZE;
 use crate::read::Entry;
 
 mod json;
@@ -77,4 +78,27 @@ pub(crate) struct Found {
     pub(crate) records: Option<Records>,
     pub(crate) snapshot: Snapshot,
     pub(crate) trailing: Option<u64>,
+}
+
+/// What is wrong with dims.
+enum ShapeFault {
+    /// One is above 2^63-1.
+    Dim(u64),
+    /// The product of those that are not zero is above 2^63-1.
+    Product,
+}
+
+/// The shape of these dims, each and all of which, zeros aside, are at most 2^63-1.
+fn checked_shape(dims: &[u64]) -> Result<Shape, ShapeFault> {
+    if let Some(&dim) = dims.iter().find(|&&dim| dim > MAX_SIZE) {
+        return Err(ShapeFault::Dim(dim));
+    }
+    let full = dims.iter().filter(|&&dim| dim > 0);
+    let product = full
+        .copied()
+        .try_fold(1u64, |product, dim| product.checked_mul(dim));
+    match (product, Shape::new(dims)) {
+        (Some(product), Ok(shape)) if product <= MAX_SIZE => Ok(shape),
+        _ => Err(ShapeFault::Product),
+    }
 }

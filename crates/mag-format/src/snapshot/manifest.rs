@@ -10,8 +10,7 @@ use core::ops::Range;
 use tensor_core::{ArchiveId, At, Cursor, LimitExceeded, NameTable, Shape, Source, Truncated};
 
 use super::json::Json;
-use super::pooled::{ShapeFault, checked_shape};
-use super::{Found, Snapshot, Timestamp, Writer};
+use super::{Found, ShapeFault, Snapshot, Timestamp, Writer, checked_shape};
 use crate::index::Index;
 use crate::limits::{MAX_RANK, MAX_SIZE};
 use crate::read::Entry;

@@ -6,11 +6,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use tensor_core::{
-    ArchiveId, At, Bytes, Cursor, LimitExceeded, NameTable, Shape, Source, Ticker, Truncated,
-    checksum, walk,
+    ArchiveId, At, Bytes, Cursor, LimitExceeded, NameTable, Source, Ticker, Truncated, checksum,
+    walk,
 };
 
-use super::{Found, Snapshot, Timestamp};
+use super::{Found, ShapeFault, Snapshot, Timestamp, checked_shape};
 use crate::index::{Index, Records};
 use crate::limits::{MAX_POOLED_RANK, MAX_SIZE};
 use crate::read::Entry;
@@ -56,10 +56,10 @@ pub(crate) fn parse(
         let ahead = left.saturating_mul(DESCRIPTOR);
         cursor.expect_up_to(cursor.position().saturating_add(ahead));
         cursor.set_entry(Some(entries.len() as u64));
-        let mut entry = descriptor(&mut cursor, generation, &pool, &mut used)?;
+        let place = (id, entries.len());
+        let entry = descriptor(&mut cursor, generation, &pool, &mut used, place)?;
         let at = At::new(entry.record_offset.saturating_add(16), "offset");
         layout.place(&entry, at.entry(entries.len() as u64))?;
-        (entry.archive, entry.ordinal) = (id, entries.len());
         entries.push(entry);
     }
     cursor.set_entry(None);
@@ -232,6 +232,7 @@ fn descriptor(
     generation: Generation,
     pool: &Pool,
     used: &mut [bool],
+    (archive, ordinal): (ArchiveId, usize),
 ) -> Result<Entry> {
     let record_offset = cursor.position();
     let at = cursor.at("rank");
@@ -298,8 +299,8 @@ fn descriptor(
         },
     };
     Ok(Entry {
-        archive: ArchiveId::next(),
-        ordinal: 0,
+        archive,
+        ordinal,
         name: name.into(),
         code,
         shape,
@@ -307,29 +308,6 @@ fn descriptor(
         data_len,
         record_offset,
     })
-}
-
-/// What is wrong with dims.
-pub(super) enum ShapeFault {
-    /// One is above 2^63-1.
-    Dim(u64),
-    /// The product of those that are not zero is above 2^63-1.
-    Product,
-}
-
-/// The shape of these dims, each and all of which, zeros aside, are at most 2^63-1.
-pub(super) fn checked_shape(dims: &[u64]) -> Result<Shape, ShapeFault> {
-    if let Some(&dim) = dims.iter().find(|&&dim| dim > MAX_SIZE) {
-        return Err(ShapeFault::Dim(dim));
-    }
-    let full = dims.iter().filter(|&&dim| dim > 0);
-    let product = full
-        .copied()
-        .try_fold(1u64, |product, dim| product.checked_mul(dim));
-    match (product, Shape::new(dims)) {
-        (Some(product), Ok(shape)) if product <= MAX_SIZE => Ok(shape),
-        _ => Err(ShapeFault::Product),
-    }
 }
 
 /// Where the next tensor has to be: the writer leaves no gap.
