@@ -102,8 +102,12 @@ impl<'a> Json<'a> {
         Ok(self.window.get(self.next..).unwrap_or_default())
     }
 
+    #[inline]
     fn peek(&mut self) -> Result<Option<u8>> {
-        Ok(self.rest()?.first().copied())
+        match self.window.get(self.next) {
+            Some(&byte) => Ok(Some(byte)),
+            None => Ok(self.rest()?.first().copied()),
+        }
     }
 
     fn advance(&mut self, len: usize) {
@@ -117,7 +121,15 @@ impl<'a> Json<'a> {
     }
 
     /// Skips white space and looks at what follows.
+    #[inline]
     fn token(&mut self) -> Result<Option<u8>> {
+        match self.peek()? {
+            Some(b' ' | b'\t' | b'\n' | b'\r') => self.token_behind_space(),
+            next => Ok(next),
+        }
+    }
+
+    fn token_behind_space(&mut self) -> Result<Option<u8>> {
         loop {
             let rest = self.rest()?;
             let is_space = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
@@ -356,12 +368,18 @@ impl<'a> Json<'a> {
             self.digits()?;
         }
         let text = self.text();
-        Ok(match (whole, text.parse::<i128>()) {
-            (true, Ok(value)) => Value::Int(value),
-            (true, Err(_)) => Value::BigInt(text.to_string()),
-            (false, _) => match text.parse() {
-                Ok(value) => Value::Float(value),
-                Err(_) => return self.unexpected("a number"),
+        if !whole {
+            return match text.parse() {
+                Ok(value) => Ok(Value::Float(value)),
+                Err(_) => self.unexpected("a number"),
+            };
+        }
+        // Most are small, and 128 bits are slow.
+        Ok(match text.parse::<i64>() {
+            Ok(value) => Value::Int(value.into()),
+            Err(_) => match text.parse::<i128>() {
+                Ok(value) => Value::Int(value),
+                Err(_) => Value::BigInt(text.to_string()),
             },
         })
     }
@@ -378,9 +396,17 @@ impl<'a> Json<'a> {
 
     fn digits(&mut self) -> Result<()> {
         let before = self.scratch.len();
-        while let Some(digit @ b'0'..=b'9') = self.peek()? {
-            self.scratch.push(digit);
-            self.advance(1);
+        loop {
+            let mut scratch = core::mem::take(&mut self.scratch);
+            let rest = self.rest()?;
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            scratch.extend_from_slice(rest.get(..digits).unwrap_or_default());
+            let is_over = digits < rest.len() || rest.is_empty();
+            self.scratch = scratch;
+            self.advance(digits);
+            if is_over {
+                break;
+            }
         }
         if self.scratch.len() == before {
             return self.unexpected("a digit");
