@@ -6,6 +6,8 @@ use std::env;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
+mod assets;
+mod browser;
 mod demo;
 mod fixtures;
 mod workspace;
@@ -74,6 +76,18 @@ const TASKS: &[Task] = &[
         run: |_| interop(),
     },
     Task {
+        name: "browser",
+        flag: Some("--if-found"),
+        help: "looks at `inspect --html` in Chromium, installing it unless --if-found",
+        run: browser::run,
+    },
+    Task {
+        name: "assets",
+        flag: None,
+        help: "writes manual pages and shell completions to target/assets",
+        run: |_| assets::run(),
+    },
+    Task {
         name: "fixtures",
         flag: Some("--check"),
         help: "writes fixtures/; --check compares instead and fails on any difference",
@@ -97,6 +111,8 @@ const CI_STEPS: &[Step] = &[
     ("fixtures --check", || fixtures::run(true)),
     ("msrv", workspace::msrv),
     ("no-std", no_std),
+    ("browser --if-found", || browser::run(true)),
+    ("assets", assets::run),
 ];
 
 const TEST_STEP: &str = "test";
@@ -137,7 +153,7 @@ fn help() -> String {
     let mut text = String::from("cargo xtask <task>\n\n");
     for task in TASKS {
         let usage = format!("{} {}", task.name, flag_in_brackets(task));
-        text += &format!("  {usage:<20}{}\n", task.help);
+        text += &format!("  {usage:<22}{}\n", task.help);
     }
     text
 }
@@ -309,7 +325,7 @@ mod tests {
         for task in TASKS {
             assert!(help.contains(&format!("\n  {}", task.name)), "{help}");
         }
-        assert!(help.contains("fixtures [--check]  writes"));
+        assert!(help.contains("fixtures [--check]    writes"));
     }
 
     #[test]

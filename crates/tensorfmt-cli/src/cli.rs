@@ -85,15 +85,37 @@ pub(crate) enum Verb {
 #[command(after_help = "Examples:\n  \
     tensorfmt inspect model.mag\n  \
     tensorfmt inspect --filter 'encoder.*' --json model.mag\n  \
+    tensorfmt inspect --tree --depth 2 model.mag\n  \
+    tensorfmt inspect --markdown model.mag > model.md\n  \
+    tensorfmt inspect --html model.html model.mag\n  \
     tensorfmt inspect - < model.mag")]
 pub(crate) struct Inspect {
     /// The file; - for standard input
     pub(crate) file: PathBuf,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(long, group = "form")]
     pub(crate) json: bool,
+    /// Print the names as a tree, parted at their dots, with the size of each group
+    #[arg(long, group = "form")]
+    pub(crate) tree: bool,
+    /// Print no more than this many levels of the tree
+    #[arg(long, value_name = "N", requires = "tree", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) depth: Option<u32>,
+    /// Print a Markdown document
+    #[arg(long, group = "form")]
+    pub(crate) markdown: bool,
+    /// Write one HTML page that needs no network: a map of the sizes, a table to sort and filter,
+    /// a histogram per tensor
+    #[arg(long, value_name = "OUT", group = "form")]
+    pub(crate) html: Option<PathBuf>,
+    /// Leave the values unread: no histograms
+    #[arg(long, requires = "html")]
+    pub(crate) no_stats: bool,
+    /// Overwrite the page
+    #[arg(long, requires = "html")]
+    pub(crate) force: bool,
     /// List the chunks of an AERO file as well; `--json` always does
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["tree", "markdown", "html"])]
     pub(crate) chunks: bool,
     /// List only tensors whose name matches; may be repeated
     #[arg(long, value_name = "GLOB")]
@@ -317,6 +339,7 @@ pub(crate) struct Completions {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Example:\n  tensorfmt man .")]
 pub(crate) struct Man {
     /// The folder, which must exist
     pub(crate) folder: PathBuf,

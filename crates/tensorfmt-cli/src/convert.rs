@@ -14,6 +14,7 @@ use crate::failure::{Failure, UNSUPPORTED, complain};
 use crate::input::{Globs, Input};
 use crate::output::{Out, escape};
 use crate::progress::Meter;
+use crate::target::{may_write, same_file};
 
 #[derive(Serialize)]
 struct Document {
@@ -31,12 +32,7 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     let target = target(args)?;
     let options = options(args)?;
     let edits = Edits::new(args)?;
-    if !args.force && args.output.symlink_metadata().is_ok() {
-        let path = args.output.display();
-        return Err(Failure::usage(format!(
-            "{path} exists; --force overwrites it"
-        )));
-    }
+    may_write(&args.output, args.force)?;
     if args.in_place && same_file(&args.input, &args.output) {
         let path = args.output.display();
         return Err(Failure::usage(format!(
@@ -66,16 +62,6 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     }
     write(&plan, args, common)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Whether two paths lead to one file, through links of either kind.
-fn same_file(a: &Path, b: &Path) -> bool {
-    #[cfg(unix)]
-    if let (Ok(a), Ok(b)) = (a.metadata(), b.metadata()) {
-        use std::os::unix::fs::MetadataExt;
-        return (a.dev(), a.ino()) == (b.dev(), b.ino());
-    }
-    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
 fn target(args: &Convert) -> Result<Target, Failure> {

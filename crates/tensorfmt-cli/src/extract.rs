@@ -10,6 +10,7 @@ use crate::failure::{Failure, UNSUPPORTED, complain};
 use crate::input::Input;
 use crate::output::escape;
 use crate::progress::Meter;
+use crate::target::{is_not_input, may_write};
 
 pub(crate) fn run(args: &Extract, common: &Common) -> Outcome {
     let ending = args.output.extension().and_then(|ending| ending.to_str());
@@ -23,12 +24,8 @@ pub(crate) fn run(args: &Extract, common: &Common) -> Outcome {
             )));
         }
     };
-    if !args.force && args.output.symlink_metadata().is_ok() {
-        let path = args.output.display();
-        return Err(Failure::usage(format!(
-            "{path} exists; --force overwrites it"
-        )));
-    }
+    may_write(&args.output, args.force)?;
+    is_not_input(&args.file, &args.output)?;
     let input = Input::new(&args.file)?;
     let archive = input
         .open()

@@ -1,3 +1,7 @@
+mod markdown;
+mod page;
+mod tree;
+
 use std::process::ExitCode;
 
 use serde::ser::SerializeMap;
@@ -9,6 +13,7 @@ use crate::cli::{Common, Inspect};
 use crate::failure::Failure;
 use crate::input::{Globs, Input};
 use crate::output::{Columns, Out, escape, human, table};
+use crate::target::{is_not_input, may_write};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -58,12 +63,21 @@ impl Serialize for Line<'_> {
 
 pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
     let globs = Globs::new(&args.filter)?;
+    if let Some(target) = &args.html {
+        may_write(target, args.force)?;
+        is_not_input(&args.file, target)?;
+    }
     let input = Input::new(&args.file)?;
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
     let wanted = |entry: &Entry<'_>| globs.is_empty() || globs.matches(entry.name());
     let entries: Vec<Entry<'_>> = archive.entries().into_iter().filter(wanted).collect();
+    if let Some(target) = &args.html {
+        let to = (target.as_path(), !args.no_stats);
+        page::write(&archive, &input.path, &entries, to, common)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut out = Out::new();
     if args.json {
         let facts = archive.facts().into_iter();
@@ -77,6 +91,14 @@ pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
             metadata: Pairs(metadata.map(|(key, value)| (key.into(), value)).collect()),
             tensors: entries.into_iter().map(Line).collect(),
         })?;
+    } else if args.markdown {
+        let path = input.path.display().to_string();
+        markdown::print(&archive, &path, &entries, &mut out)?;
+    } else if args.tree {
+        let depth = args.depth.and_then(|depth| usize::try_from(depth).ok());
+        summary(&archive, &input, &mut out)?;
+        tree::print(&entries, depth, &mut out)?;
+        totals(&entries, &mut out)?;
     } else {
         listing(&archive, &input, &entries, (args.chunks, common), &mut out)?;
     }
@@ -95,11 +117,7 @@ fn listing(
         true => format!("\x1b[1m{text}\x1b[0m"),
         false => text.to_owned(),
     };
-    out.line(&format!(
-        "{}: {archive}, {}",
-        escape(&input.path.display().to_string()),
-        human(archive.file_len()),
-    ))?;
+    summary(archive, input, out)?;
     for (key, value) in archive.facts() {
         match (&value, chunks) {
             (Value::Null, _) => {}
@@ -136,23 +154,44 @@ fn listing(
     for entry in entries {
         out.line(&columns.line(&row(entry)))?;
     }
-    let bytes: u64 = entries
-        .iter()
-        .filter_map(Entry::nbytes)
-        .fold(0, u64::saturating_add);
-    let values = entries
-        .iter()
-        .map(|e| e.shape().elements())
-        .fold(0, u64::saturating_add);
+    totals(entries, out)
+}
+
+/// The file in one line.
+fn summary(archive: &Archive, input: &Input, out: &mut Out) -> Result<(), Failure> {
     out.line(&format!(
-        "{} tensors, {values} values, {}",
+        "{}: {archive}, {}",
+        escape(&input.path.display().to_string()),
+        human(archive.file_len()),
+    ))
+}
+
+/// All tensors in one line.
+fn totals(entries: &[Entry<'_>], out: &mut Out) -> Result<(), Failure> {
+    let bytes = entries.iter().filter_map(Entry::nbytes);
+    let values = entries.iter().map(|entry| entry.shape().elements());
+    out.line(&format!(
+        "{} tensors, {} values, {}",
         entries.len(),
-        human(bytes)
+        values.fold(0, u64::saturating_add),
+        human(bytes.fold(0, u64::saturating_add))
     ))
 }
 
 /// What a tensor's line says, column by column.
 fn row(entry: &Entry<'_>) -> [String; 6] {
+    [
+        escape(entry.name()).into_owned(),
+        escape(&entry.dtype_name()).into_owned(),
+        entry.shape().to_string(),
+        entry.nbytes().map_or("?".into(), |bytes| bytes.to_string()),
+        format!("{:#x}", entry.offset()),
+        notes(entry),
+    ]
+}
+
+/// What is not the same for most tensors, on one line.
+fn notes(entry: &Entry<'_>) -> String {
     let mut notes: Vec<String> = Vec::new();
     if entry.order() == tensorfmt::Order::ColumnMajor {
         notes.push("column-major".into());
@@ -160,19 +199,18 @@ fn row(entry: &Entry<'_>) -> [String; 6] {
     if entry.encoding() != "raw" {
         notes.push(escape(&entry.encoding()).into_owned());
     }
-    for (key, value) in entry.extras() {
-        if value != Value::Null {
-            notes.push(format!("{key}={}", words(&value)));
-        }
-    }
-    [
-        escape(entry.name()).into_owned(),
-        escape(&entry.dtype_name()).into_owned(),
-        entry.shape().to_string(),
-        entry.nbytes().map_or("?".into(), |bytes| bytes.to_string()),
-        format!("{:#x}", entry.offset()),
-        notes.join(" "),
-    ]
+    let extras = extras(entry).into_iter();
+    notes.extend(extras.map(|(key, value)| format!("{key}={value}")));
+    notes.join(" ")
+}
+
+/// What only the file's own format says about the tensor, as words.
+fn extras(entry: &Entry<'_>) -> Vec<(String, String)> {
+    let extras = entry.extras().into_iter();
+    let extras = extras.filter(|(_, value)| *value != Value::Null);
+    extras
+        .map(|(key, value)| (key.to_owned(), words(&value)))
+        .collect()
 }
 
 /// The fact that lists the chunks of an AERO file.

@@ -16,6 +16,7 @@ mod measure;
 mod output;
 mod progress;
 mod stats;
+mod target;
 mod verify;
 
 use std::io::Write;

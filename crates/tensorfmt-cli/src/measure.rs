@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tensor_core::{Cast, Source, Ticker, walk};
-use tensorfmt::convert::{Model, ModelTensor};
+use tensorfmt::convert::ModelTensor;
 use tensorfmt::{Archive, DType, Error};
 
 /// Bins of a histogram.
@@ -147,21 +147,21 @@ impl Moments {
     }
 }
 
-/// The tensors of a model whose values can be measured, and how.
+/// Tensors whose values are to be measured.
 pub(crate) struct Survey<'a> {
-    model: &'a Model,
+    tensors: &'a [ModelTensor],
     /// Tensors that can only be read from front to back.
     forward: HashSet<String>,
 }
 
 impl<'a> Survey<'a> {
-    pub(crate) fn new(archive: &Archive, model: &'a Model) -> Self {
+    pub(crate) fn new(archive: &Archive, tensors: &'a [ModelTensor]) -> Self {
         let entries = archive.entries().into_iter();
         let forward = entries
             .filter(|entry| entry.encoding() != "raw")
             .map(|entry| entry.name().to_owned());
         Self {
-            model,
+            tensors,
             forward: forward.collect(),
         }
     }
@@ -177,11 +177,8 @@ impl<'a> Survey<'a> {
             };
             bytes.saturating_mul(passes.into())
         };
-        self.model
-            .tensors
-            .iter()
-            .map(work)
-            .fold(0, u64::saturating_add)
+        let work = self.tensors.iter().map(work);
+        work.fold(0, u64::saturating_add)
     }
 
     /// Measures every tensor, `None` where the dtype has no values that could be counted.
@@ -190,7 +187,7 @@ impl<'a> Survey<'a> {
         threads: usize,
         ticker: &Ticker<'_>,
     ) -> Result<Vec<Option<Measures>>, Error> {
-        let tensors = &self.model.tensors;
+        let tensors = self.tensors;
         let is_shared = |tensor: &ModelTensor| {
             tensor.shape().elements() >= SHARED && !self.forward.contains(tensor.name())
         };
@@ -633,7 +630,7 @@ mod tests {
         add("f64", Tensor::from_slice(&doubles, &dims(doubles.len())));
         add("u8", Tensor::from_slice(&bytes, &dims(bytes.len())));
         let archive = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
-        let model = Model::of(&archive);
+        let model = tensorfmt::convert::Model::of(&archive);
         assert_eq!(model.tensors.len(), 4);
         for tensor in &model.tensors {
             let values = Values {

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
         .map_err(|error| Failure::about(&input.path, &error))?;
     let mut model = Model::of(&archive);
     model.retain(|name| globs.is_empty() || globs.matches(name));
-    let survey = Survey::new(&archive, &model);
+    let survey = Survey::new(&archive, &model.tensors);
     let meter = Meter::new(survey.work(), common);
     let progress = |bytes| meter.tick(bytes);
     let measured = survey

@@ -34,6 +34,7 @@ mod checksum;
 pub mod corpus;
 mod le_buffer;
 pub mod mag;
+pub mod mag_snapshots;
 pub mod mutate;
 pub mod primitiv;
 mod xxh3;

@@ -9,6 +9,7 @@
 )]
 
 mod contract;
+mod forms;
 mod saving;
 mod verbs;
 

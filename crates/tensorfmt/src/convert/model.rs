@@ -7,7 +7,7 @@ use tensor_core::{DType, Order, Shape, Source, Transposed, Value};
 use super::Refusal;
 use super::record::Record;
 use crate::codec::Native;
-use crate::{Archive, Error, Format, Result};
+use crate::{Archive, Entry, Error, Format, Result};
 
 /// What all formats have in common: metadata, and tensors whose data stays in its file until it
 /// is pulled.
@@ -136,6 +136,11 @@ impl Model {
 }
 
 impl ModelTensor {
+    /// One tensor of `archive`; no data is read.
+    pub fn of(archive: &Archive, entry: &Entry<'_>) -> Self {
+        archive.model_tensor(entry)
+    }
+
     /// The name.
     pub fn name(&self) -> &str {
         &self.name

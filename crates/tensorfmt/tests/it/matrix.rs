@@ -6,7 +6,14 @@ use std::path::Path;
 use tensorfmt::convert::{Layout, LossKind, Model, Options, PrimitivObject, Target, plan};
 use tensorfmt::{Archive, DType, Entry, Error, Format, Tensor, Value, WriteOptions};
 
-const FORMATS: [&str; 5] = ["mag", "ztensor", "burnpack", "aero", "primitiv"];
+const FORMATS: [&str; 6] = [
+    "mag",
+    "mag-snapshots",
+    "ztensor",
+    "burnpack",
+    "aero",
+    "primitiv",
+];
 
 fn file_name(target: Target) -> &'static str {
     match target {

@@ -1,0 +1,253 @@
+//! Looks at the page that `inspect --html` writes in a real browser without a window.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Outcome;
+
+/// Programs that are Chromium, in the order they are tried.
+const NAMES: &[&str] = &[
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+];
+
+/// Layers of the model that is shown; each has ten tensors.
+const LAYERS: usize = 40;
+
+/// A name that would do harm, were it taken for HTML.
+const HOSTILE: &str = "x</script><img src=y onerror=document.title='broken'>";
+
+/// Shows a model of some 400 tensors, checks what the page made of it, and leaves pictures of it
+/// in `target/browser`. Where there is no browser: skipped with a word if it `may_skip`, else
+/// Debian's is installed.
+pub(crate) fn run(may_skip: bool) -> Outcome {
+    let browser = match (find(), may_skip) {
+        (Some(browser), _) => browser,
+        (None, true) => {
+            eprintln!("browser: skipped, no Chromium found (CHROME names one)");
+            return Ok(());
+        }
+        (None, false) => install()?,
+    };
+    eprintln!("browser: {}", browser.to_string_lossy());
+    let folder = test_data::workspace_root().join("target/browser");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let model = folder.join("model.safetensors");
+    let page = folder.join("model.html");
+    save(&model, &small_model())?;
+    crate::cargo(
+        &[
+            "run",
+            "--quiet",
+            "--package",
+            "tensorfmt-cli",
+            "--",
+            "inspect",
+            "--force",
+            "--html",
+            &page.to_string_lossy(),
+            &model.to_string_lossy(),
+        ],
+        &[],
+    )?;
+    let browser = Browser { browser, folder };
+    browser.check(&page)
+}
+
+struct Browser {
+    browser: OsString,
+    folder: PathBuf,
+}
+
+impl Browser {
+    fn check(&self, page: &Path) -> Outcome {
+        let tensors = LAYERS * 10 + 2;
+        let seen = self.document(page, "")?;
+        let expect = |what: &str, holds: bool| match holds {
+            true => Ok(()),
+            false => Err(format!("the page {what}")),
+        };
+        let rows = seen.matches("<tr id=\"t").count();
+        expect(&format!("has {rows} rows of {tensors}"), rows == tensors)?;
+        expect(
+            "does not count its tensors",
+            seen.contains(&format!(">{tensors} of {tensors},")),
+        )?;
+        expect(
+            "draws too few rectangles",
+            seen.matches("class=\"leaf\"").count() > 100,
+        )?;
+        expect(
+            "has no histograms",
+            seen.matches("class=\"spark\"").count() > 300,
+        )?;
+        expect(
+            "took a name for HTML",
+            !seen.contains("<img") && seen.contains("<title>model.safetensors"),
+        )?;
+        // The address says what is shown, as clicks on the page would have it.
+        let sorted = self.document(page, "#sort=bytes&down=1&filter=weight")?;
+        let first = sorted.split("<tr id=\"t").nth(1).unwrap_or_default();
+        expect("does not sort by size", first.contains("embed.weight"))?;
+        expect("does not filter", !sorted.contains(">layers.0.norm.bias<"))?;
+        expect(
+            "does not mark the sorted column",
+            sorted.contains("aria-sort=\"descending\""),
+        )?;
+        let group = self.document(page, "#group=layers.3.")?;
+        let leaves = group.matches("class=\"leaf\"").count();
+        expect(
+            &format!("shows {leaves} rectangles for a group of 10"),
+            leaves == 10,
+        )?;
+        let light = self.picture(page, "light", "1")?;
+        let dark = self.picture(page, "dark", "0")?;
+        expect("is blank", light.len().min(dark.len()) > 50_000)?;
+        expect("is the same in light and dark", light != dark)?;
+        eprintln!(
+            "browser: {tensors} tensors shown, sorted, filtered; pictures in {}",
+            self.folder.display()
+        );
+        Ok(())
+    }
+
+    /// What the page has become after its script ran. Anything that the browser complains about
+    /// is an error.
+    fn document(&self, page: &Path, hash: &str) -> Result<String, String> {
+        let (out, said) = self.open(page, hash, &["--dump-dom".into()])?;
+        let complaint = said.lines().find(|line| line.contains("CONSOLE"));
+        match complaint {
+            Some(line) => Err(format!("the page complains: {line}")),
+            None => Ok(out),
+        }
+    }
+
+    fn picture(&self, page: &Path, name: &str, scheme: &str) -> Result<Vec<u8>, String> {
+        let path = self.folder.join(format!("{name}.png"));
+        let arguments = [
+            format!("--screenshot={}", path.display()),
+            "--window-size=1280,1600".into(),
+            "--hide-scrollbars".into(),
+            format!("--blink-settings=preferredColorScheme={scheme}"),
+        ];
+        self.open(page, "", &arguments)?;
+        fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    fn open(
+        &self,
+        page: &Path,
+        hash: &str,
+        arguments: &[String],
+    ) -> Result<(String, String), String> {
+        let output = Command::new(&self.browser)
+            .args([
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--enable-logging=stderr",
+                "--virtual-time-budget=5000",
+            ])
+            .arg(format!(
+                "--user-data-dir={}",
+                self.folder.join("profile").display()
+            ))
+            .args(arguments)
+            .arg(format!("file://{}{hash}", page.display()))
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("{}: {error}", self.browser.to_string_lossy()))?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() {
+            Ok((text(&output.stdout), text(&output.stderr)))
+        } else {
+            Err(format!(
+                "{}: {}",
+                self.browser.to_string_lossy(),
+                output.status
+            ))
+        }
+    }
+}
+
+fn find() -> Option<OsString> {
+    let named = env::var_os("CHROME").into_iter();
+    named
+        .chain(NAMES.iter().map(OsString::from))
+        .find(|program| {
+            let version = Command::new(program)
+                .arg("--version")
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status();
+            version.is_ok_and(|status| status.success())
+        })
+}
+
+fn install() -> Result<OsString, String> {
+    eprintln!("browser: no Chromium found, trying apt-get install chromium");
+    let installed = Command::new("apt-get")
+        .args(["install", "--yes", "--no-install-recommends", "chromium"])
+        .stdin(Stdio::null())
+        .status();
+    match (installed, find()) {
+        (Ok(status), Some(browser)) if status.success() => Ok(browser),
+        _ => Err(
+            "no Chromium, and it can't be installed here: install it, or name one in CHROME"
+                .to_owned(),
+        ),
+    }
+}
+
+fn save(path: &Path, bytes: &[u8]) -> Outcome {
+    fs::write(path, bytes).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A safetensors file with the names of a small language model, and values that look like weights.
+fn small_model() -> Vec<u8> {
+    let mut header = serde_json::Map::new();
+    let mut data = Vec::new();
+    let mut noise = 1u32;
+    let mut add = |name: String, dims: &[usize]| {
+        let start = data.len();
+        for _ in 0..dims.iter().product() {
+            // The sum of a few bytes of a simple generator is near enough to a normal.
+            let mut sum = -510.0f32;
+            for _ in 0..4 {
+                noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                sum += f32::from(noise.to_be_bytes()[0]);
+            }
+            data.extend_from_slice(&(sum / 5000.0).to_le_bytes());
+        }
+        let tensor = serde_json::json!({
+            "dtype": "F32", "shape": dims, "data_offsets": [start, data.len()],
+        });
+        header.insert(name, tensor);
+    };
+    add("embed.weight".into(), &[512, 64]);
+    for layer in 0..LAYERS {
+        for part in ["query", "key", "value", "output"] {
+            add(format!("layers.{layer}.attention.{part}.weight"), &[32, 32]);
+        }
+        for part in ["up", "down"] {
+            add(format!("layers.{layer}.mlp.{part}.weight"), &[64, 32]);
+            add(format!("layers.{layer}.mlp.{part}.bias"), &[256]);
+        }
+        for part in ["weight", "bias"] {
+            add(format!("layers.{layer}.norm.{part}"), &[256]);
+        }
+    }
+    add(HOSTILE.into(), &[16]);
+    let header = serde_json::Value::Object(header).to_string();
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend_from_slice(header.as_bytes());
+    file.extend_from_slice(&data);
+    file
+}
