@@ -8,6 +8,7 @@ use std::time::Instant;
 
 mod demo;
 mod fixtures;
+mod fuzz;
 mod workspace;
 
 /// Nothing, or one line on what failed.
@@ -18,10 +19,12 @@ type Step = (&'static str, fn() -> Outcome);
 
 struct Task {
     name: &'static str,
+    /// The one flag that the task takes; one that ends in `..` stands for any arguments, which
+    /// the task checks itself.
     flag: Option<&'static str>,
     help: &'static str,
-    /// Runs the task; the argument says whether the flag was given.
-    run: fn(bool) -> Outcome,
+    /// Runs the task with its arguments.
+    run: fn(&[String]) -> Outcome,
 }
 
 const TASKS: &[Task] = &[
@@ -29,7 +32,7 @@ const TASKS: &[Task] = &[
         name: "ci",
         flag: Some("--no-test"),
         help: "everything a change must pass, in one go; --no-test where the tests ran already",
-        run: ci,
+        run: |flags| ci(!flags.is_empty()),
     },
     Task {
         name: "demo",
@@ -77,7 +80,13 @@ const TASKS: &[Task] = &[
         name: "fixtures",
         flag: Some("--check"),
         help: "writes fixtures/; --check compares instead and fails on any difference",
-        run: fixtures::run,
+        run: |flags| fixtures::run(!flags.is_empty()),
+    },
+    Task {
+        name: "fuzz",
+        flag: Some("seed | --seconds N TARGET.."),
+        help: "runs the fuzz targets, 600 seconds each, and prints their figures",
+        run: fuzz::run,
     },
     Task {
         name: "msrv",
@@ -125,12 +134,13 @@ fn run(arguments: &[String]) -> Outcome {
         .iter()
         .find(|task| task.name == name)
         .ok_or_else(|| format!("no task {name:?}; `cargo xtask help` lists them"))?;
+    let free = task.flag.is_some_and(|flag| flag.ends_with(".."));
     for flag in flags {
-        if task.flag != Some(flag.as_str()) {
+        if !free && task.flag != Some(flag.as_str()) {
             return Err(format!("{name} takes no argument {flag:?}"));
         }
     }
-    (task.run)(!flags.is_empty())
+    (task.run)(flags)
 }
 
 fn help() -> String {

@@ -647,6 +647,9 @@ impl Builder {
             Ok(_) => {}
             Err(error) => return fail(error.to_string()),
         }
+        if !is_countable(shape.dims(), spelling) {
+            return fail(format!("readers can't multiply the dims of {shape}"));
+        }
         let tensor = Planned {
             name,
             dtype: spelling,
@@ -761,6 +764,15 @@ impl Builder {
         }
         Ok(text)
     }
+}
+
+/// Whether the number of bits fits 64 bits at every step from the left, as readers count them: a
+/// dim of 0 does not help once what is before it is too much.
+fn is_countable(dims: &[u64], dtype: Dtype) -> bool {
+    dims.iter()
+        .try_fold(1u64, |product, &dim| product.checked_mul(dim))
+        .and_then(|elements| elements.checked_mul(dtype.bitsize() as u64))
+        .is_some()
 }
 
 fn quoted(text: &str) -> String {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use tensorfmt::convert::{Layout, LossKind, Model, Options, PrimitivObject, Target, plan};
-use tensorfmt::{Archive, DType, Entry, Error, Format, Tensor, Value, WriteOptions};
+use tensorfmt::{Archive, Bytes, DType, Entry, Error, Format, Tensor, Value, WriteOptions};
 
 const FORMATS: [&str; 5] = ["mag", "ztensor", "burnpack", "aero", "primitiv"];
 
@@ -330,5 +330,25 @@ fn truth_held_as_another_number_is_a_loss() {
         let found = convert(&archive, Target::Burnpack, &Options::default(), &home).unwrap();
         assert_eq!(found, Vec::new());
         assert_eq!(std::fs::read(&home).unwrap(), std::fs::read(&path).unwrap());
+    }
+}
+
+/// A dim of 0 makes a tensor of nothing out of any others, but not for who multiplies on the way.
+#[test]
+fn a_safetensors_file_that_readers_refuse_is_not_written() {
+    let huge = 1u64 << 40;
+    let file = |dims: &[u64]| {
+        let shape = tensorfmt::Shape::new(dims).unwrap();
+        let tensor = tensorfmt::Tensor::new(DType::U8, shape, Bytes::new()).unwrap();
+        let mut builder = tensorfmt::safetensors::Builder::new();
+        builder.tensor("w", tensor).map(drop)?;
+        builder.to_vec()
+    };
+    let error = file(&[huge, huge, 0]).unwrap_err();
+    assert_eq!(error.kind(), tensorfmt::Kind::Build);
+    assert!(error.to_string().contains("\"w\""), "{error}");
+    for dims in [&[0, huge, huge][..], &[huge, 0, huge]] {
+        let archive = Archive::from_bytes(file(dims).unwrap()).unwrap();
+        assert_eq!(archive.entries()[0].shape().dims(), dims);
     }
 }
