@@ -29,6 +29,7 @@ const GATE: Gate = Gate {
     folders: &["aero"],
     header: |_| [0..192, 0..0],
     window: 128 << 20,
+    slow: &[],
 };
 
 #[test]

@@ -12,6 +12,7 @@ const GATE: Gate = Gate {
     folders: &["burnpack"],
     header: |_| [0..160, 0..0],
     window: 0,
+    slow: &[],
 };
 
 #[test]

@@ -11,6 +11,7 @@ const GATE: Gate = Gate {
     folders: &["mag", "mag-snapshots"],
     header: |_| [0..1024, 0..0],
     window: 0,
+    slow: &[],
 };
 
 #[test]

@@ -11,6 +11,7 @@ const GATE: Gate = Gate {
     folders: &["primitiv"],
     header: |_| [0..128, 0..0],
     window: 0,
+    slow: &[],
 };
 
 #[test]

@@ -15,6 +15,14 @@ const GATE: Gate = Gate {
     folders: &["ztensor", "ztensor-1-2"],
     header: |len| [0..64, len.saturating_sub(96).max(64)..len],
     window: 128 << 20,
+    slow: &[
+        "zstd_ratio",
+        "zstd_claim",
+        "many_items",
+        "many_1000.zt",
+        "many.zt",
+        "zstd_high_ratio.zt",
+    ],
 };
 
 #[test]
