@@ -9,4 +9,5 @@
 )]
 
 mod detect;
+mod faults;
 mod matrix;
