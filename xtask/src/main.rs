@@ -7,8 +7,10 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 mod demo;
+mod dependencies;
 mod fixtures;
 mod fuzz;
+mod release;
 mod workspace;
 
 /// Nothing, or one line on what failed.
@@ -94,6 +96,42 @@ const TASKS: &[Task] = &[
         help: "no dependency of the core or a codec asks for a newer Rust than they do",
         run: |_| workspace::msrv(),
     },
+    Task {
+        name: "hostile",
+        flag: None,
+        help: "the tests of hostile input and of overflows as a release build runs them",
+        run: |_| hostile(),
+    },
+    Task {
+        name: "width",
+        flag: None,
+        help: "checks the codecs for 32-bit targets, as far as these are installed",
+        run: |_| release::width(),
+    },
+    Task {
+        name: "dependencies",
+        flag: Some("--check"),
+        help: "writes docs/dependencies.md; --check compares instead",
+        run: |flags| dependencies::run(!flags.is_empty()),
+    },
+    Task {
+        name: "deny",
+        flag: None,
+        help: "licences, sources and advisories of dependencies, where cargo-deny is installed",
+        run: |_| release::deny(),
+    },
+    Task {
+        name: "package",
+        flag: Some("--no-verify"),
+        help: "packs every package and builds it from that; --no-verify only packs",
+        run: |flags| release::package(!flags.is_empty()),
+    },
+    Task {
+        name: "semver",
+        flag: None,
+        help: "compares the public interface with the last release's",
+        run: |_| release::semver(),
+    },
 ];
 
 /// What `ci` runs, in this order.
@@ -106,9 +144,23 @@ const CI_STEPS: &[Step] = &[
     ("fixtures --check", || fixtures::run(true)),
     ("msrv", workspace::msrv),
     ("no-std", no_std),
+    ("width", release::width),
+    ("hostile", hostile),
+    ("dependencies --check", || dependencies::run(true)),
+    ("package --no-verify", || release::package(true)),
+    ("deny", release::deny),
 ];
 
 const TEST_STEP: &str = "test";
+
+/// The packages that read and write one format each.
+const CODECS: [&str; 5] = [
+    "aero-format",
+    "burnpack-format",
+    "mag-format",
+    "primitiv-format",
+    "ztensor-format",
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -193,6 +245,16 @@ fn clippy() -> Outcome {
 
 fn test() -> Outcome {
     cargo(&["test", "--workspace", "--all-features"], &[])
+}
+
+/// A release build wraps where a test build stops: the same bytes must end the same way in both.
+fn hostile() -> Outcome {
+    let mut arguments = vec!["test", "--quiet", "--release", "--all-features"];
+    for codec in CODECS {
+        arguments.extend(["--package", codec]);
+    }
+    arguments.extend(["--test", "it", "--", "conformance", "mutation"]);
+    cargo(&arguments, &[])
 }
 
 /// The program takes memory from the C library by the name that Linux has for it.
