@@ -1,3 +1,4 @@
+use mag_format::{Archive, Builder, Bytes, ReadOptions, Tensor};
 use test_data::{alloc::CountingAlloc, gate::Gate};
 
 use crate::judge;
@@ -41,4 +42,29 @@ fn counts_without_records_take_no_memory() {
     // Other tests of this binary allocate at the same time; a reserve for 2^32 records would
     // still stand out.
     assert!(ALLOC.total() - before < 1 << 30);
+}
+
+/// Tiny tensors take more memory than they have bytes, so there is a limit to that.
+#[test]
+fn an_index_takes_no_more_memory_than_it_may() {
+    let file = |count: u32| {
+        let mut builder = Builder::new();
+        for name in 0..count {
+            let tensor = Tensor::from_slice(&[1i32], &[1]).unwrap();
+            builder.tensor(format!("{name:x}"), tensor).unwrap();
+        }
+        Bytes::from(builder.to_vec().unwrap())
+    };
+    let few = file(1000);
+    let mut options = ReadOptions::default();
+    options.limits.max_index_overhead = 0;
+    let error = Archive::from_source(few.clone(), &options).unwrap_err();
+    assert_eq!(error.rule_id(), Some("max_index_overhead"));
+    options.limits.max_index_overhead = 100_000;
+    assert!(Archive::from_source(few, &options).is_ok());
+    let file = file(300_000);
+    let most = file.len() + (64 << 20);
+    let (archive, peak) = test_data::alloc::peak_of(|| Archive::from_bytes(file));
+    assert_eq!(archive.unwrap().entries().len(), 300_000);
+    assert!(peak <= most, "{peak} bytes of {most}");
 }

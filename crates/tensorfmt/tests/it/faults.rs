@@ -10,6 +10,9 @@ use tensorfmt::{
     Archive, DType, Kind, Order, Shape, Source, SourceError, Tensor, VerifyOptions, WriteOptions,
 };
 
+#[global_allocator]
+static ALLOC: test_data::alloc::CountingAlloc = test_data::alloc::CountingAlloc::new();
+
 /// Takes so many bytes and then has no place for more.
 struct Full(usize);
 
@@ -214,6 +217,29 @@ fn a_file_that_is_cut_while_it_is_open_gives_errors() {
                 assert_eq!(report.has_failed(), covered, "{target:?}: {report:?}");
             }
             Err(error) => assert_eq!(error.kind(), Kind::Io, "{target:?}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_safetensors_header_takes_no_more_memory_than_it_may() {
+    let file = |count: u32| {
+        let mut builder = tensorfmt::safetensors::Builder::new();
+        for name in 0..count {
+            let tensor = Tensor::from_slice::<u8>(&[], &[0]).unwrap();
+            builder.tensor(name.to_string(), tensor).unwrap();
+        }
+        builder.to_vec().unwrap()
+    };
+    for (count, opens) in [(200_000, true), (1_500_000, false)] {
+        let file = tensorfmt::Bytes::from(file(count));
+        let most = file.len() + (64 << 20);
+        let open = || tensorfmt::safetensors::Archive::from_bytes(file);
+        let (archive, peak) = test_data::alloc::peak_of(open);
+        assert!(peak > 0 && peak <= most, "{count}: {peak} bytes of {most}");
+        match archive {
+            Ok(archive) => assert_eq!((archive.entries().len(), opens), (200_000, true)),
+            Err(error) => assert!(!opens && error.kind() == Kind::Limit, "{count}: {error}"),
         }
     }
 }

@@ -1,5 +1,5 @@
 use test_data::{alloc::CountingAlloc, gate::Gate};
-use ztensor_format::{Archive, Kind, VerifyOptions};
+use ztensor_format::{Archive, Bytes, Kind, ReadOptions, VerifyOptions};
 
 use crate::judge_up_to;
 
@@ -82,5 +82,37 @@ fn claims_take_no_memory() {
         assert!(data.read(0..data.size()).is_err(), "{name}");
         // A bomb's 16 bytes, a claim's windows; 64 TiB, 2^60 bytes or 120 MiB would be more.
         assert!(ALLOC.total() - before < 96 << 20, "{name}");
+    }
+}
+
+/// Tensors without data take more memory than they have bytes, so there is a limit to that.
+#[test]
+fn an_index_takes_no_more_memory_than_it_may() {
+    let file = |count: u32| {
+        let mut builder = ztensor_format::Builder::new();
+        for name in 0..count {
+            let tensor = ztensor_format::Tensor::from_slice::<u8>(&[], &[0]).unwrap();
+            builder.tensor(name.to_string(), tensor).unwrap();
+        }
+        Bytes::from(builder.to_vec().unwrap())
+    };
+    let few = file(1000);
+    let mut options = ReadOptions::default();
+    options.limits.max_index_overhead = 0;
+    let error = Archive::from_source(few.clone(), &options).unwrap_err();
+    assert_eq!(error.rule_id(), Some("max_index_overhead"));
+    options.limits.max_index_overhead = 100_000;
+    assert!(Archive::from_source(few, &options).is_ok());
+    for (count, opens) in [(400_000, true), (1_500_000, false)] {
+        let file = file(count);
+        let most = file.len() + (64 << 20);
+        let remote = crate::Remote(file);
+        let open = || Archive::from_source(remote, &ReadOptions::default());
+        let (archive, peak) = test_data::alloc::peak_of(open);
+        assert!(peak <= most, "{count}: {peak} bytes of {most}");
+        match archive {
+            Ok(_) => assert!(opens, "{count}"),
+            Err(error) => assert!(!opens && error.kind() == Kind::Limit, "{count}: {error}"),
+        }
     }
 }
