@@ -9,5 +9,6 @@
 )]
 
 mod detect;
+mod faults;
 mod matrix;
 mod snapshots;
