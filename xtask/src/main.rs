@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 mod assets;
+mod bench;
 mod browser;
 mod demo;
 mod dependencies;
@@ -79,6 +80,12 @@ const TASKS: &[Task] = &[
         flag: None,
         help: "holds the codecs against other projects' crates; downloads and builds those",
         run: |_| interop(),
+    },
+    Task {
+        name: "bench",
+        flag: Some("--quick --only ROWS .."),
+        help: "measures every row of the performance budget beside the peers",
+        run: bench::run,
     },
     Task {
         name: "browser",
@@ -212,10 +219,12 @@ fn run(arguments: &[String]) -> Outcome {
 }
 
 fn help() -> String {
+    let usage = |task: &Task| format!("{} {}", task.name, flag_in_brackets(task));
+    let width = TASKS.iter().map(|task| usage(task).len()).max();
+    let width = width.unwrap_or(0);
     let mut text = String::from("cargo xtask <task>\n\n");
     for task in TASKS {
-        let usage = format!("{} {}", task.name, flag_in_brackets(task));
-        text += &format!("  {usage:<22}{}\n", task.help);
+        text += &format!("  {:<width$}  {}\n", usage(task), task.help);
     }
     text
 }
@@ -397,7 +406,10 @@ mod tests {
         for task in TASKS {
             assert!(help.contains(&format!("\n  {}", task.name)), "{help}");
         }
-        assert!(help.contains("fixtures [--check]    writes"));
+        let line = help
+            .lines()
+            .find(|line| line.contains("fixtures [--check]"));
+        assert!(line.unwrap().ends_with("fails on any difference"));
     }
 
     #[test]

@@ -48,14 +48,15 @@ impl Index {
             reader: &mut reader,
             index: &mut index,
             options,
+            path: Path::default(),
             memory: 0,
         };
         match data_type {
             DataType::Shape => {
                 parser.index.shape = Some(StoredShape::parse(parser.reader)?);
             }
-            DataType::Tensor => parser.tensor(Path::default(), None)?,
-            DataType::Parameter => parser.parameter(Path::default())?,
+            DataType::Tensor => parser.tensor(None)?,
+            DataType::Parameter => parser.parameter()?,
             DataType::Model => parser.model()?,
             DataType::Optimizer => parser.optimizer()?,
         }
@@ -71,6 +72,11 @@ impl Index {
             });
         }
         check_paths(&index.entries)?;
+        if let Ok(names) = NameTable::of(&index.entries, Entry::name) {
+            index.names = names;
+            return Ok(index);
+        }
+        // Two addresses may join to one name; it then stands for the first.
         for position in 0..index.entries.len() {
             if index
                 .names
@@ -90,16 +96,18 @@ impl Index {
 }
 
 /// An address: its parts joined, and where each but the last one ends.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Path {
-    pub(crate) joined: String,
-    pub(crate) cuts: Vec<u32>,
+#[derive(Debug, Default)]
+struct Path {
+    joined: String,
+    cuts: Vec<u32>,
 }
 
 struct Parser<'p, 'a> {
     reader: &'p mut Reader<'a>,
     index: &'p mut Index,
     options: &'p ReadOptions,
+    /// Of the parameter that is being read.
+    path: Path,
     /// Bytes that the entries take, about.
     memory: u64,
 }
@@ -113,13 +121,13 @@ impl Parser<'_, '_> {
             self.reader
                 .cursor
                 .set_entry(Some(self.index.entries.len() as u64));
-            let path = self.path()?;
-            self.parameter(path)?;
+            self.path()?;
+            self.parameter()?;
         }
         Ok(())
     }
 
-    fn path(&mut self) -> Result<Path> {
+    fn path(&mut self) -> Result<()> {
         let at = self.reader.cursor.at("param_key");
         let parts = self.reader.array_len("param_key")?;
         if parts == 0 {
@@ -143,22 +151,22 @@ impl Parser<'_, '_> {
             }
             .into());
         }
-        let mut path = Path::default();
+        let Path { joined, cuts } = &mut self.path;
+        joined.clear();
+        cuts.clear();
         for part in 0..parts {
             if part > 0 {
-                path.cuts
-                    .push(u32::try_from(path.joined.len()).unwrap_or(u32::MAX));
-                path.joined.push('.');
+                cuts.push(u32::try_from(joined.len()).unwrap_or(u32::MAX));
+                joined.push('.');
             }
-            path.joined.push_str(self.reader.str("param_key")?);
+            joined.push_str(self.reader.str("param_key")?);
         }
-        Ok(path)
+        Ok(())
     }
 
-    fn parameter(&mut self, path: Path) -> Result<()> {
+    fn parameter(&mut self) -> Result<()> {
         let value = self.index.entries.len();
-        let path_of_stats = path.clone();
-        self.tensor(path, None)?;
+        self.tensor(None)?;
         let batch = self
             .index
             .entries
@@ -178,11 +186,15 @@ impl Parser<'_, '_> {
                 .cursor
                 .set_entry(Some(self.index.entries.len() as u64));
             let key = boxed(self.reader.str("stat_key")?);
-            self.tensor(path_of_stats.clone(), Some(&key))?;
+            self.tensor(Some(&key))?;
         }
         let first = value.saturating_add(1);
         let stats = self.index.entries.get(first..).unwrap_or_default();
-        if let Err(twice) = NameTable::of(stats, |entry| entry.stat().unwrap_or_default()) {
+        let twice = match stats {
+            [] | [_] => None,
+            _ => NameTable::of(stats, |entry| entry.stat().unwrap_or_default()).err(),
+        };
+        if let Some(twice) = twice {
             let second = first.saturating_add(twice.second);
             let offset = self
                 .index
@@ -201,23 +213,22 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    fn tensor(&mut self, path: Path, stat: Option<&str>) -> Result<()> {
+    fn tensor(&mut self, stat: Option<&str>) -> Result<()> {
         let tensor = StoredTensor::parse(self.reader)?;
-        let path_len = path.joined.len();
-        let mut name = path.joined;
-        if let Some(stat) = stat {
-            name.reserve_exact(stat.len().saturating_add(1));
-            name.push(':');
-            name.push_str(stat);
-        }
+        let joined = self.path.joined.as_str();
+        let path_len = joined.len();
+        let name: Box<str> = match stat {
+            Some(stat) => [joined, ":", stat].concat().into(),
+            None => joined.into(),
+        };
         let entry = Entry {
             archive: self.index.id,
             ordinal: self.index.entries.len(),
-            name: name.into_boxed_str(),
+            name,
             path_len,
             is_stat: stat.is_some(),
             in_model: self.index.data_type == DataType::Model,
-            cuts: path.cuts.into_boxed_slice(),
+            cuts: self.path.cuts.as_slice().into(),
             batched: (tensor.shape.batch != 1).then(|| Box::new(tensor.shape.shape())),
             shape: tensor.shape,
             offset: tensor.offset,
