@@ -314,10 +314,11 @@ pub enum BuildError {
         /// The name.
         name: String,
     },
-    /// One address is a parameter and the start of another address.
+    /// One address is a parameter and the start of another address;
+    /// [`Builder::split_names`](crate::Builder::split_names) keeps names whole.
     #[error(
         "{parameter:?} is a parameter and can't have {inner:?} in it; \
-         keep names as one part (`Builder::split_names(false)`) to hold both"
+         with whole names, which are not split at dots, both can be held"
     )]
     PathConflict {
         /// The shorter address, joined.

@@ -83,7 +83,7 @@ fn what_the_format_cannot_hold_is_refused_before_the_first_byte() {
     );
     builder.tensor("a.b", one.clone()).unwrap();
     let error = builder.to_vec().unwrap_err().to_string();
-    assert!(error.contains("\"a\"") && error.contains("\"a.b\"") && error.contains("split_names"));
+    assert!(error.contains("\"a\"") && error.contains("\"a.b\"") && error.contains("whole names"));
 
     let mut file = Builder::parameter_file();
     assert!(
