@@ -1,6 +1,7 @@
 #![deny(clippy::arithmetic_side_effects)]
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -202,7 +203,14 @@ impl Parser<'_, '_> {
     }
 
     fn tensor(&mut self, path: Path, stat: Option<&str>) -> Result<()> {
-        let tensor = StoredTensor::parse(self.reader)?;
+        let tensor = StoredTensor::parse(self.reader).map_err(|error| match error {
+            Error::Truncated(truncated) if truncated.at.field == "data" => {
+                let stat = stat.map(|stat| format!(":{stat}")).unwrap_or_default();
+                let tensor = format!("{}{stat}", path.joined).into_boxed_str();
+                Error::TruncatedData { tensor, truncated }
+            }
+            error => error,
+        })?;
         let path_len = path.joined.len();
         let mut name = path.joined;
         if let Some(stat) = stat {

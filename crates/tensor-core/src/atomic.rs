@@ -213,7 +213,11 @@ mod tests {
     #[test]
     fn a_file_system_without_rename_is_pointed_to_writing_in_place() {
         // What mounted object stores answer: ENOSYS and EOPNOTSUPP, as Linux numbers them.
-        for code in if cfg!(target_os = "linux") { &[38, 95][..] } else { &[] } {
+        for code in if cfg!(target_os = "linux") {
+            &[38, 95][..]
+        } else {
+            &[]
+        } {
             let error = rename_error(io::Error::from_raw_os_error(*code));
             assert_eq!(error.kind(), io::ErrorKind::Unsupported);
             assert!(error.to_string().contains("--in-place"), "{error}");

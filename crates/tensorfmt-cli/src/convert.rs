@@ -149,7 +149,8 @@ impl Edits {
 
     fn apply(&self, model: &mut Model, common: &Common) -> Result<(), Failure> {
         let names = model.tensors.iter().map(ModelTensor::name);
-        self.filter.warn_unmatched("--filter", names.clone(), common);
+        self.filter
+            .warn_unmatched("--filter", names.clone(), common);
         self.exclude.warn_unmatched("--exclude", names, common);
         model.retain(|name| {
             (self.filter.is_empty() || self.filter.matches(name)) && !self.exclude.matches(name)

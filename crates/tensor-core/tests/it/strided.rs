@@ -46,13 +46,8 @@ fn any_view_is_what_a_loop_over_its_indices_finds() {
             .collect();
         let offset = below(&mut state, 64);
         let data = &data[..below(&mut state, 961) as usize];
-        let view = Tensor::from_strided(
-            dtype,
-            &dims,
-            &strides,
-            offset,
-            Bytes::copy_from_slice(data),
-        );
+        let view =
+            Tensor::from_strided(dtype, &dims, &strides, offset, Bytes::copy_from_slice(data));
         let label = format!("{dtype} {dims:?} {strides:?} {offset} of {}", data.len());
         match naive(&dims, &strides, offset, data, size) {
             Some(want) => {

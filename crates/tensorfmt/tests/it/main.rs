@@ -10,3 +10,4 @@
 
 mod detect;
 mod matrix;
+mod reports;

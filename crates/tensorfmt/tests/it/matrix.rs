@@ -8,7 +8,7 @@ use tensorfmt::{Archive, DType, Entry, Error, Format, Tensor, Value, WriteOption
 
 const FORMATS: [&str; 5] = ["mag", "ztensor", "burnpack", "aero", "primitiv"];
 
-fn file_name(target: Target) -> &'static str {
+pub(crate) fn file_name(target: Target) -> &'static str {
     match target {
         Target::Mag => "x.mag",
         Target::Ztensor => "x.zt",
@@ -22,7 +22,7 @@ fn file_name(target: Target) -> &'static str {
 }
 
 /// Converts without flushing to the disk; `None` where the target refuses the file as a whole.
-fn convert(
+pub(crate) fn convert(
     archive: &Archive,
     target: Target,
     options: &Options,
