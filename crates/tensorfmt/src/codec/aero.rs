@@ -49,8 +49,16 @@ impl Describe for Set {
         "set".into()
     }
 
+    /// What the set says, and what its parts say; a part that is missing or damaged is
+    /// `verify`'s to report.
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
-        self.metadata().to_vec()
+        let mut pairs = self.metadata().to_vec();
+        for (key, value) in self.part_metadata().unwrap_or_default() {
+            if !pairs.iter().any(|(known, _)| *known == key) {
+                pairs.push((key, value));
+            }
+        }
+        pairs
     }
 }
 

@@ -1,13 +1,15 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use primitiv_format::{Archive, Builder, DataType, Entry, Object, Optimizer};
+use primitiv_format::{Archive, BuildError, Builder, DataType, Entry, Object, Optimizer};
 use tensor_core::{DType, Order, Value, WriteOptions};
 
 use super::{
     Capabilities, Describe, DescribeEntry, Native, Prepared, lose_attributes, lose_metadata,
 };
-use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, PrimitivObject, Refusal};
+use crate::convert::{
+    Loss, LossKind, Model, ModelTensor, Options, PrimitivObject, Refusal, refusal,
+};
 use crate::{Error, Result};
 
 /// The attribute that says how many of a tensor's last dim are its batch.
@@ -199,7 +201,14 @@ pub(crate) fn build(
         }
         parameter = Some(name);
     }
-    builder.check()?;
+    builder.check().map_err(|error| match error {
+        primitiv_format::Error::Build(error @ BuildError::PathConflict { .. }) => {
+            // Where the caller of a conversion finds what the builder speaks of.
+            let text = format!("{error} (`whole_names`, --whole-names on the command line)");
+            refusal(text)
+        }
+        error => error.into(),
+    })?;
     Ok(Writer::Tensors(builder))
 }
 
