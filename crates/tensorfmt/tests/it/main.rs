@@ -11,3 +11,4 @@
 mod detect;
 mod matrix;
 mod reports;
+mod tables;
