@@ -10,5 +10,6 @@
 
 mod detect;
 mod matrix;
+mod page;
 mod reports;
 mod tables;
