@@ -247,6 +247,15 @@ pub(crate) struct PageHashes {
     pub(crate) digests: Vec<[u8; 32]>,
 }
 
+/// All hashes of one shard.
+#[derive(Clone, Debug)]
+pub(crate) struct ShardHashes {
+    pub(crate) whole: [u8; 32],
+    pub(crate) pages: Option<PageHashes>,
+    /// In the order of the shard's tensors, where they were asked for.
+    pub(crate) tensors: Option<Vec<[u8; 32]>>,
+}
+
 /// Parses the PHSH of a shard of `len` bytes.
 pub(crate) fn parse_phsh(
     bytes: &[u8],

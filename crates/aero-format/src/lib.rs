@@ -65,6 +65,8 @@ mod integrity;
 mod layout;
 mod limits;
 mod msgpack;
+#[cfg(feature = "std")]
+mod pass;
 mod read;
 #[cfg(feature = "std")]
 mod set;

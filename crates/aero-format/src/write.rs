@@ -11,10 +11,14 @@ use tensor_core::{
 
 use crate::chunk::{Chunk, FourCc, INDEX, MMAP_CRITICAL, OPTIONAL, ZSTD};
 use crate::index::FIELDS;
-use crate::integrity::{IHSH_SIZE, PageHashes, blake3_of, control_digest, hex, ihsh, phsh};
+use crate::integrity::{
+    IHSH_SIZE, PageHashes, ShardHashes, blake3_of, control_digest, hex, ihsh, phsh,
+};
 use crate::layout::{ALIGN, Header, Toc};
 use crate::limits::Limits;
 use crate::msgpack::Encoder;
+#[cfg(feature = "std")]
+use crate::pass::{ShardHasher, put_and_hash};
 use crate::{BuildError, DTypeCode, Result};
 
 /// "Limits" and what the reference readers take: the largest dim, offset and length.
@@ -24,7 +28,8 @@ const MAX_SIZE: u64 = i64::MAX as u64;
 ///
 /// Tensors keep the order of the calls, and fill one shard after the other. The same calls give
 /// the same bytes: the uuid comes from the content unless it is given. Every chunk has its hash,
-/// which comes before the data, so the data is read twice: once to hash it and once to write it.
+/// which comes before the data: a file is hashed while it is written and its index then put in
+/// place, but for a stream or a vector the data is read twice.
 ///
 /// ```
 /// use aero_format::{Archive, Builder, Tensor};
@@ -422,11 +427,83 @@ impl Builder {
         weights: bool,
         options: &WriteOptions<'_>,
     ) -> Result<()> {
-        // What the format can't hold, and what can't be read, fails before the first byte.
-        let layout = self.layout(shards, weights, options)?;
-        let mut sink = Sink::new(tensor_core::AtomicFile::create(path, options)?);
-        self.write(layout, &mut sink, options)?;
-        Ok(sink.into_inner().commit()?)
+        // With tensor hashes in a compressed index its size is known only when they are.
+        let fixed = self.options.level.is_none() || !self.options.tensor_hashes;
+        // What the format can't hold fails before the file is there.
+        let draft = match weights && fixed {
+            true => Some(self.layout_with(shards, true, self.blank(shards))?),
+            false => None,
+        };
+        let file = tensor_core::AtomicFile::create(path, options)?;
+        let mut sink = Sink::new(file);
+        match draft.filter(|_| sink.get_ref().can_rewrite()) {
+            Some(draft) => {
+                let layout = self.write_draft(shards, &draft, &mut sink, options)?;
+                let mut file = sink.into_inner();
+                let end = layout.header.string_table_offset + layout.header.string_table_length;
+                file.rewrite(0, &layout.control(end)?)?;
+                for (chunk, payload) in &layout.chunks {
+                    if let Payload::Bytes(bytes) = payload {
+                        file.rewrite(chunk.offset, bytes)?;
+                    }
+                }
+                Ok(file.commit()?)
+            }
+            None => {
+                let layout = self.layout(shards, weights, options)?;
+                self.write(layout, &mut sink, options)?;
+                Ok(sink.into_inner().commit()?)
+            }
+        }
+    }
+
+    /// Hashes of zeros, for a layout that has its final size.
+    #[cfg(feature = "std")]
+    fn blank(&self, shards: &[Shard]) -> Vec<ShardHashes> {
+        let blank = |shard: &Shard| ShardHashes {
+            whole: [0; 32],
+            pages: self.options.phsh.map(|page_size| {
+                let pages = shard.len.div_ceil(page_size);
+                PageHashes {
+                    page_size,
+                    digests: alloc::vec![[0; 32]; usize::try_from(pages).unwrap_or(0)],
+                }
+            }),
+            tensors: self
+                .options
+                .tensor_hashes
+                .then(|| alloc::vec![[0; 32]; shard.tensors.len()]),
+        };
+        shards.iter().map(blank).collect()
+    }
+
+    /// Writes the data of a file, all else as zeros, in one pass; returns the layout with the
+    /// hashes that were found on the way.
+    #[cfg(feature = "std")]
+    fn write_draft<O: Output>(
+        &self,
+        shards: &[Shard],
+        draft: &Layout,
+        sink: &mut Sink<O>,
+        options: &WriteOptions<'_>,
+    ) -> Result<Layout> {
+        let ticker = Ticker::new(options.progress);
+        let mut hashed = Vec::new();
+        for (chunk, payload) in &draft.chunks {
+            sink.fill(chunk.offset.saturating_sub(sink.position()), 0)?;
+            let Payload::Weights(joined, _) = payload else {
+                sink.fill(chunk.length, 0)?;
+                continue;
+            };
+            let range = |(start, data): &(u64, Arc<dyn Source>)| *start..start + data.size();
+            let tensors = self.options.tensor_hashes;
+            let tensors = tensors.then(|| joined.parts.iter().map(range).collect());
+            let hasher = ShardHasher::new(self.options.phsh, tensors);
+            let threads = options.threads;
+            let hashes = put_and_hash(&joined.parts, sink, hasher, threads, &ticker)?;
+            hashed.push(hashes);
+        }
+        self.layout_with(shards, true, hashed)
     }
 
     /// Writes a set: the JSON at `path`, and `index.aero` and `part-000.aero` ... beside it. The
@@ -520,22 +597,18 @@ impl Builder {
     ) -> Result<Layout> {
         let ticker = Ticker::new(options.progress);
         let mut hashed = Vec::new();
-        let mut tensor_hashes: Vec<Option<[u8; 32]>> = self.tensors.iter().map(|_| None).collect();
         for shard in shards {
             let joined = Joined::of(shard, &self.tensors);
+            let mut tensors = None;
             if self.options.tensor_hashes {
-                for placed in &shard.tensors {
-                    let tensor = self.tensors.get(placed.tensor);
-                    let data = tensor.map(|tensor| tensor.data.clone());
-                    let (Some(data), Some(hash)) = (data, tensor_hashes.get_mut(placed.tensor))
-                    else {
-                        continue;
-                    };
+                let mut hashes = Vec::new();
+                for (_, data) in &joined.parts {
                     let none = Ticker::default();
-                    *hash = Some(blake3_of(&data, 0..data.size(), options.threads, &none)?);
+                    hashes.push(blake3_of(data, 0..data.size(), options.threads, &none)?);
                 }
+                tensors = Some(hashes);
             }
-            let hash = match weights {
+            let whole = match weights {
                 true => blake3_of(&joined, 0..joined.size(), options.threads, &ticker)?,
                 false => [0; 32],
             };
@@ -543,9 +616,31 @@ impl Builder {
                 Some(page_size) => Some(page_hashes(&joined, page_size)?),
                 None => None,
             };
-            hashed.push((joined, hash, pages));
+            hashed.push(ShardHashes {
+                whole,
+                pages,
+                tensors,
+            });
         }
+        self.layout_with(shards, weights, hashed)
+    }
 
+    /// The same with hashes that are known.
+    fn layout_with(
+        &self,
+        shards: &[Shard],
+        weights: bool,
+        hashed: Vec<ShardHashes>,
+    ) -> Result<Layout> {
+        let mut tensor_hashes: Vec<Option<[u8; 32]>> = self.tensors.iter().map(|_| None).collect();
+        for (shard, hashes) in shards.iter().zip(&hashed) {
+            let hashes = hashes.tensors.iter().flatten();
+            for (placed, hash) in shard.tensors.iter().zip(hashes) {
+                if let Some(slot) = tensor_hashes.get_mut(placed.tensor) {
+                    *slot = Some(*hash);
+                }
+            }
+        }
         let mut chunks: Vec<(Chunk, Payload)> = Vec::new();
         let mut add = |fourcc, name: &str, flags, payload: Payload| {
             let key = Chunk::key(fourcc, name).into();
@@ -575,15 +670,17 @@ impl Builder {
         add(FourCc::MMSG, "manifest", 0, Payload::Bytes(Vec::new()));
         let tidx = self.tidx(shards, &tensor_hashes);
         add(FourCc::TIDX, "tensors", INDEX, Payload::Bytes(tidx));
-        for (shard, (joined, hash, pages)) in hashed.into_iter().enumerate().filter(|_| weights) {
-            let name = alloc::format!("weights.shard{shard}");
+        let hashed = shards.iter().zip(hashed).enumerate();
+        for (id, (shard, hashes)) in hashed.filter(|_| weights) {
+            let name = alloc::format!("weights.shard{id}");
+            let joined = Joined::of(shard, &self.tensors);
             add(
                 FourCc::WTSH,
                 &name,
                 MMAP_CRITICAL,
-                Payload::Weights(joined, hash),
+                Payload::Weights(joined, hashes.whole),
             );
-            if let Some(pages) = pages {
+            if let Some(pages) = hashes.pages {
                 let payload = Payload::Bytes(phsh(&name, &pages));
                 add(
                     FourCc::PHSH,

@@ -1,6 +1,7 @@
 #![deny(clippy::arithmetic_side_effects)]
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use tensor_core::{
     ArchiveId, At, Cursor, LimitExceeded, NameTable, Source, Ticker, Truncated, checksum, walk,
@@ -9,7 +10,9 @@ use tensor_core::{
 use crate::layout::{Header, MetaRecord, TensorRecord};
 use crate::meta::MetaEntry;
 use crate::read::Entry;
-use crate::{Checksum, Error, ReadOptions, Result, Rule};
+#[cfg(feature = "snapshots")]
+use crate::snapshot::{manifest, pooled};
+use crate::{Checksum, Error, Generation, ReadOptions, Result, Rule};
 
 /// Everything that a file says about its tensors. One that exists is valid: every range in
 /// bounds, aligned and disjoint, every name unique.
@@ -18,11 +21,24 @@ pub(crate) struct Index {
     pub(crate) id: ArchiveId,
     pub(crate) metadata: Vec<MetaEntry>,
     pub(crate) entries: Vec<Entry>,
+    pub(crate) generation: Generation,
     pub(crate) checksum: Option<Checksum>,
-    pub(crate) stored_checksum: u32,
-    pub(crate) records_end: u64,
+    /// `None` where the format has no checksum.
+    pub(crate) records: Option<Records>,
+    #[cfg(feature = "snapshots")]
+    pub(crate) snapshot: Option<crate::Snapshot>,
+    /// Bytes behind the data, where the format allows any.
+    #[cfg(feature = "snapshots")]
+    pub(crate) trailing: Option<u64>,
     metadata_names: NameTable,
     names: NameTable,
+}
+
+/// What the checksum covers, and its value in the file.
+#[derive(Debug)]
+pub(crate) struct Records {
+    pub(crate) range: Range<u64>,
+    pub(crate) checksum: u32,
 }
 
 impl Index {
@@ -30,6 +46,15 @@ impl Index {
         let size = source.size();
         let mut cursor = Cursor::new(source, 0..size)?;
         cursor.expect_up_to(Header::SIZE);
+        let generation = Generation::parse(source, &mut cursor)?;
+        #[cfg(feature = "snapshots")]
+        match generation {
+            Generation::Version1 => {}
+            Generation::Snapshot0_1 | Generation::Snapshot0_2 => {
+                return pooled::parse(source, cursor, generation, options);
+            }
+            Generation::Snapshot0_3 => return manifest::parse(source, cursor, options),
+        }
         let header = Header::parse(&mut cursor)?;
         check_counts(&header, &cursor, options)?;
 
@@ -85,26 +110,45 @@ impl Index {
             let at = At::new(Header::SIZE, "metadata key").entry(twice.second as u64);
             Error::Invalid { rule, at }
         })?;
-        let names = NameTable::of(&entries, Entry::name).map_err(|twice| {
-            let rule = Rule::TensorDuplicate {
-                first: twice.first as u64,
-            };
-            let offset = entries
-                .get(twice.second)
-                .map_or(0, |entry| entry.record_offset);
-            Error::Invalid {
-                rule,
-                at: At::new(offset, "key").entry(twice.second as u64),
-            }
-        })?;
+        let names = names_of(&entries, |first| Rule::TensorDuplicate { first })?;
+        let records = Records {
+            range: Header::CHECKSUMMED..records_end,
+            checksum: header.checksum,
+        };
         Ok(Self {
             id,
             metadata,
             entries,
+            generation,
             checksum,
-            stored_checksum: header.checksum,
-            records_end,
+            records: Some(records),
+            #[cfg(feature = "snapshots")]
+            snapshot: None,
+            #[cfg(feature = "snapshots")]
+            trailing: None,
             metadata_names,
+            names,
+        })
+    }
+
+    /// The index of a snapshot, whose parser has checked everything but that names are unique.
+    #[cfg(feature = "snapshots")]
+    pub(crate) fn of_snapshot(
+        generation: Generation,
+        found: crate::snapshot::Found,
+        duplicate: impl Fn(u64) -> Rule,
+    ) -> Result<Self> {
+        let names = names_of(&found.entries, duplicate)?;
+        Ok(Self {
+            id: found.id,
+            metadata: Vec::new(),
+            entries: found.entries,
+            generation,
+            checksum: found.checksum,
+            records: found.records,
+            snapshot: Some(found.snapshot),
+            trailing: found.trailing,
+            metadata_names: NameTable::default(),
             names,
         })
     }
@@ -120,6 +164,19 @@ impl Index {
                 .find(&self.metadata, MetaEntry::key, key)?,
         )
     }
+}
+
+/// The table of all names, or the error about the first that is there twice.
+fn names_of(entries: &[Entry], duplicate: impl Fn(u64) -> Rule) -> Result<NameTable> {
+    NameTable::of(entries, Entry::name).map_err(|twice| {
+        let rule = duplicate(twice.first as u64);
+        let second = entries.get(twice.second);
+        let at = At::new(second.map_or(0, |entry| entry.record_offset), "key");
+        Error::Invalid {
+            rule,
+            at: at.entry(twice.second as u64),
+        }
+    })
 }
 
 /// Refuses counts that the rest of the file has no room for: a record takes a minimum, and a

@@ -1,10 +1,10 @@
 #![deny(clippy::arithmetic_side_effects)]
 
-use tensor_core::{Cursor, ReadError, Shape, ShapeError, Sink, SinkError};
+use tensor_core::{Cursor, Shape, ShapeError, Sink, SinkError};
 
 use crate::limits::{MAX_KEY, MAX_SIZE};
 use crate::meta::MetaValue;
-use crate::{DTypeCode, Error, Result, Rule, Unsupported};
+use crate::{DTypeCode, Error, Generation, Result, Rule, Unsupported};
 
 /// "File Header": the first four bytes.
 pub const MAGIC: [u8; 4] = *b"MAG!";
@@ -28,42 +28,8 @@ impl Header {
     /// Where the checksummed bytes of real files start.
     pub(crate) const CHECKSUMMED: u64 = 12;
 
+    /// The rest of the header; the cursor is behind magic and version.
     pub(crate) fn parse(cursor: &mut Cursor<'_>) -> Result<Self> {
-        let at = cursor.at("magic");
-        let magic = cursor.array::<4>("magic")?;
-        let at_version = cursor.at("version");
-        if &magic == b"MAG&" {
-            let what = Unsupported::Version {
-                version: 1,
-                about: "a layout of source builds of \
-                April to July 2025 (magic \"MAG&\"), written by no release",
-            };
-            return Err(Error::Unsupported { what, at });
-        }
-        if magic != MAGIC {
-            return Err(Error::Invalid {
-                rule: Rule::Magic { got: magic },
-                at,
-            });
-        }
-        let version = cursor.u32_le("version")?;
-        match version {
-            VERSION => {}
-            0 => {
-                return Err(Error::Invalid {
-                    rule: Rule::Version,
-                    at: at_version,
-                });
-            }
-            _ => {
-                let about = generation(version, cursor);
-                let what = Unsupported::Version { version, about };
-                return Err(Error::Unsupported {
-                    what,
-                    at: at_version,
-                });
-            }
-        }
         let checksum = cursor.u32_le("checksum")?;
         let num_tensors = cursor.u32_le("num_tensors")?;
         let num_meta_kv = cursor.u32_le("num_meta_kv")?;
@@ -91,32 +57,6 @@ impl Header {
         sink.put_u32_le(self.num_tensors)?;
         sink.put_u32_le(self.num_meta_kv)?;
         sink.put_u32_le(0)
-    }
-}
-
-/// What is known about a version other than 1; the cursor is past the version field.
-fn generation(version: u32, cursor: &mut Cursor<'_>) -> &'static str {
-    match version {
-        0x0100_0000 => "version 1 with its bytes swapped, as a big-endian host would write it",
-        // Two unlike layouts share this number; the first has four zero bytes at 24 and the
-        // section marker `SRP!` at 32.
-        100 => {
-            let mut snapshot = || -> Result<bool, ReadError> {
-                cursor.skip(16, "header")?;
-                let zero = cursor.u32_le("aux")? == 0;
-                cursor.skip(4, "header")?;
-                Ok(zero && &cursor.array::<4>("marker")? == b"SRP!")
-            };
-            if snapshot().unwrap_or(false) {
-                "magnetron snapshot format 0.1.0, written by magnetron 0.1.5 and 0.1.6"
-            } else {
-                "the version 1 layout under number 100, written by source builds of October to \
-                 December 2025 with one of two dtype tables"
-            }
-        }
-        200 => "magnetron snapshot format 0.2.0, written by magnetron 0.1.7 to 0.1.9",
-        300 => "magnetron snapshot format 0.3.0, written by magnetron 0.2.0 to 0.2.2",
-        _ => "a version that no known release writes",
     }
 }
 
@@ -204,7 +144,7 @@ impl<'a> TensorRecord<'a> {
                 at,
             });
         }
-        let code = DTypeCode(code);
+        let code = DTypeCode::new(Generation::Version1, code.into());
         let at_numel = cursor.at("numel");
         let numel = cursor.u64_le("numel")?;
         let at_offset = cursor.at("offset");
@@ -271,7 +211,8 @@ impl<'a> TensorRecord<'a> {
         sink: &mut Sink<O>,
     ) -> Result<(), SinkError> {
         let rank = u8::try_from(self.shape.rank()).unwrap_or(u8::MAX);
-        sink.put(&[self.code.0, rank, 0, 0])?;
+        let code = u8::try_from(self.code.code()).unwrap_or(u8::MAX);
+        sink.put(&[code, rank, 0, 0])?;
         sink.put_u64_le(self.shape.elements())?;
         sink.put_u64_le(self.offset)?;
         for &dim in self.shape.dims() {

@@ -1,4 +1,5 @@
-//! Read, write and verify `.mag` files, format version 1, as magnetron 0.1.2 writes them.
+//! Read, write and verify `.mag` files, format version 1, as magnetron 0.1.2 writes them; read
+//! the snapshots of later releases.
 //!
 //! ```text
 //! +--------------------+ 0
@@ -47,12 +48,33 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Snapshots
+//!
+//! Since 0.1.5 magnetron writes other layouts into files of the same name. With the feature
+//! `snapshots` they open as the same [`Archive`], read-only; without it they are refused by name.
+//! [`Archive::generation`] tells which one a file has.
+//!
+//! ```text
+//! snapshots 0.1.0, 0.2.0                       snapshot 0.3.0
+//! +----------------------+ 0                   +------------------+ 0
+//! | header               | 32 bytes            | header           | 44 bytes
+//! +----------------------+ 32                  +------------------+ 44
+//! | "SRP!" names         |                     | JSON document    | versions, metadata, tensors
+//! | "MDT!"               |                     +------------------+ next multiple of 4096
+//! | "DSC!" descriptors   |                     | tensor data      | each at a multiple of 4096
+//! | "BUF!"               |                     +------------------+
+//! +----------------------+ next multiple of 16 in 0.2.0
+//! | tensor data          | dense in 0.1.0, each at a multiple of 16 in 0.2.0
+//! +----------------------+
+//! ```
+//!
 //! # Features
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `std` | yes | files, the hardware CRC-32C |
 //! | `mmap` | no | [`MappedFile`](tensor_core), for zero-copy reads |
 //! | `rayon` | no | work on several threads |
+//! | `snapshots` | no | reading snapshots 0.1.0, 0.2.0 and 0.3.0, of magnetron 0.1.5 to 0.2.2 |
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
@@ -61,19 +83,25 @@ extern crate alloc;
 
 mod dtype;
 mod error;
+mod generation;
 mod index;
 mod layout;
 mod limits;
 mod meta;
 mod read;
+#[cfg(feature = "snapshots")]
+mod snapshot;
 mod write;
 
 pub use dtype::DTypeCode;
 pub use error::{BuildError, Error, Rule, TRUNCATED, Unsupported};
+pub use generation::Generation;
 pub use layout::MAGIC;
 pub use limits::Limits;
 pub use meta::{MetaEntry, MetaValue};
 pub use read::{Archive, Checksum, Entry, ReadOptions};
+#[cfg(feature = "snapshots")]
+pub use snapshot::{Snapshot, Timestamp};
 #[cfg(feature = "std")]
 pub use tensor_core::FileSource;
 #[cfg(feature = "mmap")]

@@ -8,10 +8,11 @@
 #[non_exhaustive]
 pub struct Limits {
     /// Tensor records. The default of 50 million takes some 8 GiB of memory to list; a file
-    /// with so many has at least 97 bytes for each.
+    /// with so many has at least 97 bytes for each, or 29 in a snapshot.
     pub max_tensors: u32,
-    /// Metadata records. The default of a million keeps a file of nothing but metadata from
-    /// taking several times its size in memory.
+    /// Metadata records; in a snapshot all values and keys of the user's metadata, however they
+    /// are nested. The default of a million keeps a file of nothing but metadata from taking
+    /// several times its size in memory.
     pub max_metadata: u32,
 }
 
@@ -30,3 +31,9 @@ pub(crate) const MAX_KEY: u32 = u16::MAX as u32;
 pub(crate) const MAX_SIZE: u64 = i64::MAX as u64;
 /// "Limits": the highest rank.
 pub(crate) const MAX_RANK: usize = 255;
+/// The highest rank in a pooled snapshot.
+#[cfg(feature = "snapshots")]
+pub(crate) const MAX_POOLED_RANK: u8 = 63;
+/// How deep a snapshot's document may nest, itself included.
+#[cfg(feature = "snapshots")]
+pub(crate) const MAX_DEPTH: usize = 1000;

@@ -10,10 +10,9 @@ use tensor_core::{
     VerifyOptions, Window,
 };
 
-use crate::index::Index;
-use crate::layout::Header;
+use crate::index::{Index, Records};
 use crate::meta::MetaEntry;
-use crate::{BuildError, DTypeCode, Error, Limits, Result, Unsupported};
+use crate::{BuildError, DTypeCode, Error, Generation, Limits, Result, Unsupported};
 
 /// Which checksum a file carries, or a [`Builder`](crate::Builder) writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,14 +106,15 @@ impl Entry {
         self.offset
     }
 
-    /// Bytes that the data takes in the file, `None` where the dtype is unknown.
+    /// Bytes that the data takes in the file, `None` where the dtype is unknown and the file does
+    /// not say.
     pub fn stored_len(&self) -> Option<u64> {
         self.data_len
     }
 
     /// Bytes of the decoded data, `None` where the dtype is unknown.
     pub fn nbytes(&self) -> Option<u64> {
-        self.data_len
+        self.dtype().and(self.data_len)
     }
 }
 
@@ -160,24 +160,37 @@ impl Archive {
         self.index.find(name)
     }
 
-    /// All metadata, in record order.
+    /// All metadata records, in record order. A snapshot has none; what it holds instead is in
+    /// [`Snapshot::metadata`](crate::Snapshot::metadata).
     pub fn metadata(&self) -> &[MetaEntry] {
         &self.index.metadata
     }
 
-    /// The metadata with this key.
+    /// The metadata record with this key.
     pub fn metadata_entry(&self, key: &str) -> Option<&MetaEntry> {
         self.index.find_metadata(key)
     }
 
-    /// The checksum that matched when the file was opened, `None` if it was not checked.
+    /// The checksum that matched when the file was opened, `None` if it was not checked or, as in
+    /// a snapshot 0.3.0, there is none.
     pub fn checksum(&self) -> Option<Checksum> {
         self.index.checksum
     }
 
-    /// The format version: always 1.
+    /// The number of the format version in the file: 1, or 100, 200 or 300 in a snapshot.
     pub fn version(&self) -> u32 {
-        crate::layout::VERSION
+        self.index.generation.number()
+    }
+
+    /// Which of magnetron's layouts the file has.
+    pub fn generation(&self) -> Generation {
+        self.index.generation
+    }
+
+    /// What a snapshot says about itself beside its tensors, `None` for version 1.
+    #[cfg(feature = "snapshots")]
+    pub fn snapshot(&self) -> Option<&crate::Snapshot> {
+        self.index.snapshot.as_ref()
     }
 
     /// Size of the file in bytes.
@@ -223,37 +236,47 @@ impl Archive {
         Ok(Arc::new(Window::new(self.source.clone(), range)?))
     }
 
-    /// Checks the checksum of the records again, whatever the archive was opened with. Nothing in
-    /// the format covers the data, which the report says for each tensor.
+    /// Checks the checksum of the records again, whatever the archive was opened with; a snapshot
+    /// 0.3.0 has none. Nothing in the format covers the data, which the report says for each
+    /// tensor.
     ///
     /// # Errors
     /// What the source fails with, or a stop on request; damage is in the report.
     pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
         let mut report = Report::default();
-        let range = Header::CHECKSUMMED..self.index.records_end;
-        let ticker = Ticker::new(options.progress);
-        let stored = self.index.stored_checksum;
-        let found = tensor_core::checksum::crc32c_source(
-            &self.source,
-            range.clone(),
-            options.threads,
-            &ticker,
-        )?;
-        let item = if stored != found && self.index.checksum == Some(Checksum::Ieee) {
-            Item::new("records", Outcome::Ok).with_note("crc32 by the letter of the specification")
-        } else {
-            let hex = |crc: u32| format!("{crc:#010x}");
-            Item::compared("records", hex(stored), hex(found)).with_note("crc32c")
-        };
-        report.push(item);
+        if let Some(records) = &self.index.records {
+            report.push(self.verify_records(records, options)?);
+        }
         for entry in self.entries() {
             report.push(match entry.dtype() {
                 Some(_) => Item::new(entry.name(), Outcome::NotCovered),
                 None => Item::new(entry.name(), Outcome::Unsupported)
-                    .with_note(Unsupported::DType { code: entry.code.0 }.to_string()),
+                    .with_note(Unsupported::DType { code: entry.code }.to_string()),
             });
         }
+        #[cfg(feature = "snapshots")]
+        if let Some(bytes) = self.index.trailing.filter(|&bytes| bytes > 0) {
+            let note = format!("{bytes} bytes after the data that belong to nothing");
+            report.push(Item::new("trailing bytes", Outcome::NotCovered).with_note(note));
+        }
         Ok(report)
+    }
+
+    fn verify_records(&self, records: &Records, options: &VerifyOptions<'_>) -> Result<Item> {
+        let ticker = Ticker::new(options.progress);
+        let stored = records.checksum;
+        let found = tensor_core::checksum::crc32c_source(
+            &self.source,
+            records.range.clone(),
+            options.threads,
+            &ticker,
+        )?;
+        if stored != found && self.index.checksum == Some(Checksum::Ieee) {
+            let item = Item::new("records", Outcome::Ok);
+            return Ok(item.with_note("crc32 by the letter of the specification"));
+        }
+        let hex = |crc: u32| format!("{crc:#010x}");
+        Ok(Item::compared("records", hex(stored), hex(found)).with_note("crc32c"))
     }
 
     /// Where the entry's bytes are, after checking that it is ours and known.
@@ -265,7 +288,7 @@ impl Archive {
             (Some(dtype), Some(len)) => Ok((dtype, entry.offset..entry.offset + len)),
             _ => {
                 let at = At::new(entry.record_offset, "aux").entry(entry.ordinal as u64);
-                let what = Unsupported::DType { code: entry.code.0 };
+                let what = Unsupported::DType { code: entry.code };
                 Err(Error::Unsupported { what, at })
             }
         }

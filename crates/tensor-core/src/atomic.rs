@@ -1,5 +1,5 @@
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
@@ -36,6 +36,7 @@ pub struct AtomicFile {
     target: PathBuf,
     out: Destination,
     durable: bool,
+    regular: bool,
 }
 
 #[derive(Debug)]
@@ -79,7 +80,27 @@ impl AtomicFile {
             out,
             // A device or a pipe has nothing to flush to.
             durable: options.durable && regular,
+            regular,
         })
+    }
+
+    /// Whether [`rewrite`](Self::rewrite) works: not for a device or a pipe.
+    #[must_use]
+    pub fn can_rewrite(&self) -> bool {
+        self.regular
+    }
+
+    /// Puts `bytes` over those that were put at `offset` before; what is put next still goes to
+    /// the end.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn rewrite(&mut self, offset: u64, bytes: &[u8]) -> Result<(), FileError> {
+        let result = match &mut self.out {
+            Destination::Beside(writer) => rewrite(writer, offset, bytes),
+            Destination::InPlace(writer) => rewrite(writer, offset, bytes),
+        };
+        result.map_err(|error| FileError::new(&self.target, bare(error)))
     }
 
     /// Makes the file appear.
@@ -91,6 +112,7 @@ impl AtomicFile {
             target,
             out,
             durable,
+            ..
         } = self;
         let fail = |error| FileError::new(&target, bare(error));
         let flushed = |error: io::Error| fail(error);
@@ -129,6 +151,15 @@ impl Output for AtomicFile {
         };
         result.map_err(|error| SinkError::File(FileError::new(&self.target, bare(error))))
     }
+}
+
+fn rewrite(out: &mut (impl Write + Seek), offset: u64, bytes: &[u8]) -> io::Result<()> {
+    // Seeking flushes what is still gathered.
+    let end = out.stream_position()?;
+    out.seek(SeekFrom::Start(offset))?;
+    out.write_all(bytes)?;
+    out.seek(SeekFrom::Start(end))?;
+    Ok(())
 }
 
 /// The error without the name of the temporary file, which is no name that a user has given.

@@ -1,5 +1,7 @@
+use alloc::vec::Vec;
 use core::fmt;
 use core::hash::BuildHasher;
+use core::mem::size_of;
 
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
 
@@ -22,9 +24,38 @@ use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
 /// ```
 #[derive(Clone, Default)]
 pub struct NameTable {
-    positions: HashTable<usize>,
+    slots: HashTable<Slot>,
     hasher: DefaultHashBuilder,
 }
+
+/// A position, and bits of its name's hash: names that differ are told apart without being looked
+/// at, which would be two reads far apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Slot(u64);
+
+impl Slot {
+    /// A list of more items does not fit the memory of any machine.
+    const POSITION_BITS: u32 = 40;
+
+    fn new(position: usize, hash: u64) -> Self {
+        // The table itself uses the lowest bits and the highest seven.
+        let check = hash << 7 >> Self::POSITION_BITS << Self::POSITION_BITS;
+        Self(check | position as u64)
+    }
+
+    fn position(self) -> usize {
+        let position = self.0 & ((1 << Self::POSITION_BITS) - 1);
+        usize::try_from(position).unwrap_or(usize::MAX)
+    }
+
+    /// Whether the name at its position may have this hash.
+    fn may_have(self, hash: u64) -> bool {
+        (self.0 ^ Self::new(0, hash).0) >> Self::POSITION_BITS == 0
+    }
+}
+
+/// Bytes of a table that stay in a core's cache while it is filled.
+const CACHED: usize = 1 << 20;
 
 /// Two positions of a list that have the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,13 +73,40 @@ impl NameTable {
     /// The first name that is there twice.
     pub fn of<T>(list: &[T], name_of: impl Fn(&T) -> &str) -> Result<Self, DuplicateName> {
         let mut table = Self {
-            positions: HashTable::with_capacity(list.len()),
+            slots: HashTable::with_capacity(list.len()),
             hasher: DefaultHashBuilder::default(),
         };
-        for position in 0..list.len() {
-            table.insert(list, &name_of, position)?;
+        let parts = (table.slots.capacity() * size_of::<Slot>() / CACHED).next_power_of_two();
+        if parts == 1 || table.fill_in_parts(list, &name_of, parts).is_none() {
+            table.slots.clear();
+            for position in 0..list.len() {
+                table.insert(list, &name_of, position)?;
+            }
         }
         Ok(table)
+    }
+
+    /// Adds all names, one part of the table after the other instead of here and there; `None`
+    /// where a name is there twice.
+    fn fill_in_parts<T>(
+        &mut self,
+        list: &[T],
+        name_of: &impl Fn(&T) -> &str,
+        parts: usize,
+    ) -> Option<()> {
+        let hash = |item| self.hasher.hash_one(name_of(item));
+        let hashes: Vec<u64> = list.iter().map(hash).collect();
+        // Where a hash goes in the table depends on as many low bits as the table has.
+        let slots = self.slots.num_buckets().max(1) as u64;
+        let part_len = (slots / parts as u64).max(1);
+        for part in 0..parts as u64 {
+            for (position, &hash) in hashes.iter().enumerate() {
+                if (hash & (slots - 1)) / part_len == part {
+                    self.insert_hashed(list, name_of, position, hash).ok()?;
+                }
+            }
+        }
+        Some(())
     }
 
     /// Adds the name at `position` of `list`.
@@ -61,20 +119,29 @@ impl NameTable {
         name_of: impl Fn(&T) -> &str,
         position: usize,
     ) -> Result<(), DuplicateName> {
-        let name_at = |at: usize| list.get(at).map_or("", &name_of);
-        let name = name_at(position);
-        let entry = self.positions.entry(
-            self.hasher.hash_one(name),
-            |&other| name_at(other) == name,
-            |&other| self.hasher.hash_one(name_at(other)),
-        );
-        match entry {
+        let name = list.get(position).map_or("", &name_of);
+        let hash = self.hasher.hash_one(name);
+        self.insert_hashed(list, &name_of, position, hash)
+    }
+
+    fn insert_hashed<T>(
+        &mut self,
+        list: &[T],
+        name_of: &impl Fn(&T) -> &str,
+        position: usize,
+        hash: u64,
+    ) -> Result<(), DuplicateName> {
+        let name_at = |at: usize| list.get(at).map_or("", name_of);
+        let is_it =
+            |slot: &Slot| slot.may_have(hash) && name_at(slot.position()) == name_at(position);
+        let hash_of = |slot: &Slot| self.hasher.hash_one(name_at(slot.position()));
+        match self.slots.entry(hash, is_it, hash_of) {
             hash_table::Entry::Occupied(occupied) => Err(DuplicateName {
-                first: *occupied.get(),
+                first: occupied.get().position(),
                 second: position,
             }),
             hash_table::Entry::Vacant(vacant) => {
-                vacant.insert(position);
+                vacant.insert(Slot::new(position, hash));
                 Ok(())
             }
         }
@@ -86,7 +153,7 @@ impl NameTable {
     /// The item, if the name is taken; `list` is then as it was.
     pub fn push<T>(
         &mut self,
-        list: &mut alloc::vec::Vec<T>,
+        list: &mut Vec<T>,
         name_of: impl Fn(&T) -> &str,
         item: T,
     ) -> Result<(), T> {
@@ -110,23 +177,54 @@ impl NameTable {
     /// ```
     pub fn find_at<'a>(&self, name_at: impl Fn(usize) -> &'a str, name: &str) -> Option<usize> {
         let hash = self.hasher.hash_one(name);
-        self.positions
-            .find(hash, |&at| name_at(at) == name)
-            .copied()
+        let is_it = |slot: &Slot| slot.may_have(hash) && name_at(slot.position()) == name;
+        self.slots.find(hash, is_it).map(|slot| slot.position())
     }
 
     /// The position of `name` in `list`.
     pub fn find<T>(&self, list: &[T], name_of: impl Fn(&T) -> &str, name: &str) -> Option<usize> {
         let hash = self.hasher.hash_one(name);
-        let is_it = |&at: &usize| list.get(at).is_some_and(|item| name_of(item) == name);
-        self.positions.find(hash, is_it).copied()
+        let name_at = |at: usize| list.get(at).map(&name_of);
+        let is_it = |slot: &Slot| slot.may_have(hash) && name_at(slot.position()) == Some(name);
+        self.slots.find(hash, is_it).map(|slot| slot.position())
     }
 }
 
 impl fmt::Debug for NameTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NameTable")
-            .field("len", &self.positions.len())
+            .field("len", &self.slots.len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::String;
+
+    use super::*;
+
+    /// Large lists are added in parts: every name is found, and the first pair is reported.
+    #[test]
+    fn large_lists_are_found_and_their_duplicates_named() {
+        let mut list: Vec<String> = (0..300_000).map(|i| format!("layer.{i}")).collect();
+        let table = NameTable::of(&list, String::as_str).unwrap();
+        for (position, name) in list.iter().enumerate() {
+            assert_eq!(table.find(&list, String::as_str, name), Some(position));
+        }
+        assert_eq!(table.find(&list, String::as_str, "layer.x"), None);
+        list[200_000] = "layer.7".into();
+        list[250_000] = "layer.3".into();
+        let twice = NameTable::of(&list, String::as_str).unwrap_err();
+        assert_eq!((twice.first, twice.second), (7, 200_000));
+    }
+
+    #[test]
+    fn a_slot_holds_its_position_and_knows_its_hash() {
+        let hash = 0x1234_5678_9ABC_DEF0;
+        let slot = Slot::new((1 << 40) - 1, hash);
+        assert_eq!(slot.position(), (1 << 40) - 1);
+        assert!(slot.may_have(hash) && !slot.may_have(hash ^ 1 << 50));
     }
 }

@@ -9,8 +9,10 @@ pub enum Value {
     Null,
     /// True or false.
     Bool(bool),
-    /// An integer; every integer of the formats fits.
+    /// An integer; those of all formats fit, but for some in JSON.
     Int(i128),
+    /// An integer beyond 128 bits, as JSON has it: decimal digits, and a minus in front of them.
+    BigInt(String),
     /// A floating-point number; narrower ones are widened exactly.
     Float(f64),
     /// Text.
@@ -30,6 +32,47 @@ impl Value {
             Self::Text(text) => Some(text),
             _ => None,
         }
+    }
+
+    /// How deep lists and maps nest: 0 for anything else, 1 for one that holds no other.
+    ///
+    /// ```
+    /// # use tensor_core::Value;
+    /// assert_eq!(Value::Null.depth(), 0);
+    /// assert_eq!(Value::List(vec![Value::List(vec![]), Value::Null]).depth(), 2);
+    /// ```
+    pub fn depth(&self) -> usize {
+        self.walk().map(|(depth, _)| depth).max().unwrap_or(0)
+    }
+
+    /// This value and all that are nested in it, keys included, each with the number of lists and
+    /// maps that end with it. Takes no stack, however deep they nest.
+    ///
+    /// ```
+    /// # use tensor_core::Value;
+    /// let value = Value::List(vec![Value::Bool(true)]);
+    /// let nested: Vec<_> = value.walk().collect();
+    /// assert_eq!(nested, [(1, &value), (1, &Value::Bool(true))]);
+    /// ```
+    pub fn walk(&self) -> impl Iterator<Item = (usize, &Self)> {
+        let mut left = alloc::vec![(0usize, self)];
+        core::iter::from_fn(move || {
+            let (around, value) = left.pop()?;
+            let depth = around.saturating_add(match value {
+                Self::List(_) | Self::Map(_) => 1,
+                _ => 0,
+            });
+            match value {
+                Self::List(items) => left.extend(items.iter().rev().map(|item| (depth, item))),
+                Self::Map(pairs) => {
+                    for (key, value) in pairs.iter().rev() {
+                        left.extend([(depth, value), (depth, key)]);
+                    }
+                }
+                _ => {}
+            }
+            Some((depth, value))
+        })
     }
 
     /// The value of the first text key `key`, if this is a map that has it.

@@ -70,8 +70,8 @@ pub(crate) fn run(args: &Formats) -> Outcome {
 /// Which generations of a format are read, and which are written.
 fn generations(format: Format) -> (&'static str, &'static str) {
     match format {
-        Format::Mag => ("version 1", "version 1"),
-        Format::Ztensor => ("0.1", "0.1"),
+        Format::Mag => ("version 1, snapshots 0.1 to 0.3", "version 1"),
+        Format::Ztensor => ("0.1, 1.0 to 1.2, 2", "0.1"),
         Format::Burnpack => ("0.19 to 0.23", "0.22 (0.20, 0.21)"),
         Format::Aero => ("0.1, sets 0.1 and 0.2", "0.1, sets 0.1"),
         Format::Primitiv => ("0.1", "0.1"),

@@ -8,6 +8,7 @@ pub fn to_json(value: &Value) -> Json {
     match value {
         Value::Bool(value) => Json::Bool(*value),
         Value::Int(value) => integer(*value),
+        Value::BigInt(digits) => Json::String(digits.clone()),
         Value::Float(value) => float(*value),
         Value::Text(text) => Json::String(text.clone()),
         Value::Bytes(bytes) => wrapped("$bytes", Json::String(hex(bytes))),

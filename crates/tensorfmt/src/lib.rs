@@ -40,7 +40,7 @@
 //! # Features
 //! | feature | default | adds |
 //! |---|---|---|
-//! | `mag` | yes | magnetron's `.mag` |
+//! | `mag` | yes | magnetron's `.mag`, and its snapshots to read |
 //! | `ztensor` | no | zTensor's `.zt`; with `zstd` also its compressed tensors |
 //! | `burnpack` | no | Burn's `.bpk` |
 //! | `aero` | no | AERO's `.aero`, and sets of them |

@@ -34,12 +34,16 @@ mod checksum;
 pub mod corpus;
 mod le_buffer;
 pub mod mag;
+pub mod mag_snapshots;
 pub mod mutate;
 pub mod primitiv;
+mod xxh3;
 pub mod ztensor;
+mod ztensor_generations;
 
 pub use checksum::{crc32_ieee, crc32c};
 pub use le_buffer::LeBuffer;
+pub use xxh3::xxh3;
 
 /// What a reader must make of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

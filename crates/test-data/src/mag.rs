@@ -1,4 +1,5 @@
-//! mag version 1, and the heads of the other generations.
+//! mag version 1, and the heads of generations that no release wrote; snapshots have a file of
+//! their own.
 //!
 //! A header of 24 bytes, metadata records, tensor records, then data at multiples of 64. Unless a
 //! case is about the checksum it has the right one, so that no fault hides behind another.
@@ -20,6 +21,7 @@ pub fn cases() -> Vec<Case> {
         bad_tensor_keys(),
         unsupported(),
         other_generations(),
+        crate::mag_snapshots::cases(),
     ]
     .concat()
 }
@@ -1276,57 +1278,7 @@ fn other_generations() -> Vec<Case> {
                 file.into_vec()
             },
         ),
-        Case::unsupported(
-            "snapshot_0_1_0",
-            "mag.version",
-            "snapshot 0.1.0 with one f32 tensor, data packed",
-            snapshot(100, 1),
-        ),
-        Case::unsupported(
-            "snapshot_0_2_0",
-            "mag.version",
-            "snapshot 0.2.0 with one f32 tensor, data at a multiple of 16",
-            snapshot(200, 16),
-        ),
-        Case::unsupported(
-            "snapshot_0_3_0",
-            "mag.version",
-            "snapshot 0.3.0: a JSON document, data at a multiple of 4096",
-            snapshot_with_json(),
-        ),
     ]
-}
-
-/// A snapshot of the generations that have sections: one f32 `[2]` named `w`.
-fn snapshot(version: u32, align: usize) -> Vec<u8> {
-    let mut file = LeBuffer::new();
-    file.text("MAG!").u32(version);
-    file.u64(1_764_547_200); // time of writing
-    file.tag("checksum").u32(0);
-    file.tag("checked").u32(0); // aux
-    file.u32(0).u32(1); // metadata count, tensor count
-    file.text("SRP!").u32(1).u32(0).u32(1).text("w");
-    file.text("MDT!").text("DSC!");
-    file.u8(1).u8(0).u16(0).u32(0); // rank, dtype, reserved, key index
-    file.u64(2).u64(0).u64(2); // numel, offset within the data, shape
-    let checked = file.as_slice()[file.position("checked")..].to_vec();
-    file.set_u32_at("checksum", crc32c(&checked));
-    file.text("BUF!").pad_to(align, 0).bytes(&f32s(&[1.0, 2.0]));
-    file.into_vec()
-}
-
-fn snapshot_with_json() -> Vec<u8> {
-    let json = concat!(
-        r#"{"manifest_ver":1,"timestamp":"2026-01-01T00:00:00+00:00","magnetron_ver":"0.2.0","#,
-        r#""snapshot_ver":"0.3.0","usr_metadata":{},"tensor_map":{"w":{"shape":[2],"#,
-        r#""dtype":"float32","dtype_id":0,"offset":0,"nbytes":8}}}"#,
-    );
-    let mut file = LeBuffer::new();
-    file.text("MAG!").u32(300).u32(0);
-    file.u64(44).u64(json.len() as u64);
-    file.u64(4096).u64(8);
-    file.text(json).pad_to(4096, 0).bytes(&f32s(&[1.0, 2.0]));
-    file.into_vec()
 }
 
 #[cfg(test)]

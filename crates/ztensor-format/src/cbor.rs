@@ -23,6 +23,9 @@ pub(crate) struct Reader<'a> {
     /// Absolute offset of the first of `bytes`.
     base: u64,
     max_depth: u8,
+    /// Whether only deterministic encoding passes, RFC 8949, 4.2.1.
+    #[cfg(feature = "generations")]
+    pub(crate) strict: bool,
     /// The entry and field that errors from here on name.
     pub(crate) entry: Option<u64>,
     pub(crate) field: &'static str,
@@ -70,6 +73,8 @@ impl<'a> Reader<'a> {
             position: 0,
             base,
             max_depth,
+            #[cfg(feature = "generations")]
+            strict: false,
             entry: None,
             field: "index",
         }
@@ -129,6 +134,10 @@ impl<'a> Reader<'a> {
             31 => None,
             _ => return self.fail(Rule::CborHead),
         };
+        #[cfg(feature = "generations")]
+        if self.strict {
+            self.check_deterministic(initial, argument)?;
+        }
         Ok(match (initial >> 5, argument) {
             (UNSIGNED, Some(value)) => Header::Positive(value),
             (NEGATIVE, Some(value)) => Header::Negative(value),
@@ -141,6 +150,56 @@ impl<'a> Reader<'a> {
             (_, None) => Header::Break,
             (_, Some(argument)) => return self.simple(info, argument),
         })
+    }
+
+    /// RFC 8949, 4.2.1: definite lengths, shortest heads; and no tags or undefined, which the
+    /// format forbids beyond that.
+    #[cfg(feature = "generations")]
+    fn check_deterministic(&self, initial: u8, argument: Option<u64>) -> Result<()> {
+        let Some(argument) = argument else {
+            return self.fail(Rule::CborIndefinite);
+        };
+        let single = |argument: u64| f32::from_bits(u32::try_from(argument).unwrap_or(0));
+        let fits_half = |value: f64| f16::from_f64(value).to_f64().to_bits() == value.to_bits();
+        let rule = match (initial >> 5, initial & 0x1F) {
+            (TAG, _) => Rule::CborTag,
+            (7, 23) => Rule::CborSimple,
+            (7, 25) => match f16::from_bits(u16::try_from(argument).unwrap_or(0)).is_nan() {
+                true if argument != 0x7E00 => Rule::CborFloat,
+                _ => return Ok(()),
+            },
+            (7, 26) => match single(argument) {
+                value if value.is_nan() || fits_half(value.into()) => Rule::CborFloat,
+                _ => return Ok(()),
+            },
+            (7, 27) => {
+                let value = f64::from_bits(argument);
+                #[allow(
+                    clippy::cast_possible_truncation,
+                    reason = "the result is compared with the value"
+                )]
+                let narrow = f64::from(value as f32);
+                match value.is_nan() || narrow.to_bits() == value.to_bits() {
+                    true => Rule::CborFloat,
+                    false => return Ok(()),
+                }
+            }
+            (7, _) => return Ok(()),
+            (_, 24) if argument < 24 => Rule::CborWidth,
+            (_, 25) if argument <= 0xFF => Rule::CborWidth,
+            (_, 26) if argument <= 0xFFFF => Rule::CborWidth,
+            (_, 27) if argument <= 0xFFFF_FFFF => Rule::CborWidth,
+            _ => return Ok(()),
+        };
+        self.fail(rule)
+    }
+
+    /// Whether the next item is text; an end or anything else is not.
+    #[cfg(feature = "generations")]
+    pub(crate) fn is_text_next(&self) -> bool {
+        self.bytes
+            .get(self.position)
+            .is_some_and(|initial| initial >> 5 == TEXT)
     }
 
     /// An item of major type 7. Simple values of two bytes are ill-formed below 32 and not
@@ -327,10 +386,38 @@ impl<'a> Reader<'a> {
             map: bool,
             /// Tags around it.
             tags: usize,
+            /// In a map, where the key last begun starts, and the bytes of the one before it.
+            #[cfg(feature = "generations")]
+            key: (usize, core::ops::Range<usize>),
+        }
+        /// RFC 8949, 4.2.1: keys ascend by their bytes. Told of every item that has ended.
+        #[cfg(feature = "generations")]
+        fn ended(reader: &Reader<'_>, stack: &mut [Open]) -> Result<()> {
+            let Some(open) = stack.last_mut().filter(|open| reader.strict && open.map) else {
+                return Ok(());
+            };
+            if !open.value_next {
+                return Ok(());
+            }
+            let (start, before) = &open.key;
+            let bytes = |range| reader.bytes.get(range).unwrap_or_default();
+            let range = *start..reader.position;
+            match bytes(before.clone()).cmp(bytes(range.clone())) {
+                core::cmp::Ordering::Less => open.key = (range.start, range),
+                core::cmp::Ordering::Equal => return reader.fail(Rule::CborDuplicateKey),
+                core::cmp::Ordering::Greater => return reader.fail(Rule::CborOrder),
+            }
+            Ok(())
         }
         let mut stack: Vec<Open> = Vec::new();
         let mut depth = 0usize;
         loop {
+            #[cfg(feature = "generations")]
+            let start = self.position;
+            #[cfg(feature = "generations")]
+            if self.strict && stack.len() > usize::from(self.max_depth) {
+                return self.fail(Rule::CborDepth);
+            }
             let (header, tags) = self.item_at(depth)?;
             if header == Header::Break {
                 match stack.pop() {
@@ -345,6 +432,10 @@ impl<'a> Reader<'a> {
                 if let Some(open) = stack.last_mut() {
                     open.left = open.left.map(|left| left.saturating_sub(1));
                     open.value_next = open.map && !open.value_next;
+                    #[cfg(feature = "generations")]
+                    if open.value_next {
+                        open.key.0 = start;
+                    }
                 }
                 let (map, len) = match header {
                     Header::Array(len) => (false, Some(len)),
@@ -362,18 +453,28 @@ impl<'a> Reader<'a> {
                             len => len,
                         };
                         depth = depth.saturating_add(tags).saturating_add(1);
-                        self.check_depth(depth)?;
+                        #[cfg(feature = "generations")]
+                        let limited = !self.strict;
+                        #[cfg(not(feature = "generations"))]
+                        let limited = true;
+                        if limited {
+                            self.check_depth(depth)?;
+                        }
                         visit.open(map);
                         stack.push(Open {
                             left,
                             value_next: false,
                             map,
                             tags,
+                            #[cfg(feature = "generations")]
+                            key: (0, 0..0),
                         });
                     }
                     None => {
                         let scalar = self.scalar(header)?;
                         visit.scalar(scalar);
+                        #[cfg(feature = "generations")]
+                        ended(self, &mut stack)?;
                     }
                 }
             }
@@ -381,6 +482,8 @@ impl<'a> Reader<'a> {
                 let tags = stack.pop().map_or(0, |open| open.tags);
                 depth = depth.saturating_sub(tags.saturating_add(1));
                 visit.close();
+                #[cfg(feature = "generations")]
+                ended(self, &mut stack)?;
             }
             if stack.is_empty() {
                 return Ok(());

@@ -17,6 +17,8 @@ pub enum Checksum {
     Crc32c(u32),
     /// `sha256:`, as its 32 bytes.
     Sha256([u8; 32]),
+    /// `xxh3:`, XXH3-64 of the decoded data; zTensor 2 alone has it.
+    Xxh3(u64),
     /// Anything else, as it is in the file: nothing that this crate could check.
     Other(Box<str>),
 }
@@ -48,11 +50,30 @@ impl Checksum {
         Some(Self::Sha256(bytes))
     }
 
+    /// Reads the field of a zTensor 2 file, an algorithm and lower-case digits; `None` where it is
+    /// malformed. A known algorithm with another number of digits is well-formed there.
+    #[cfg(feature = "generations")]
+    pub(crate) fn parse_v2(text: &str) -> Option<Self> {
+        let (algorithm, digits) = text.split_once(':')?;
+        let name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let is_all = |text: &str, of: &dyn Fn(u8) -> bool| !text.is_empty() && text.bytes().all(of);
+        if !is_all(algorithm, &name) || !is_all(digits, &digit) {
+            return None;
+        }
+        Some(match (algorithm, digits.len()) {
+            ("xxh3", 16) => Self::Xxh3(u64::from_str_radix(digits, 16).ok()?),
+            ("sha256", 64) => Self::parse(text)?,
+            _ => Self::Other(text.into()),
+        })
+    }
+
     /// The algorithm's name, the text before the first colon.
     pub fn algorithm(&self) -> &str {
         match self {
             Self::Crc32c(_) => "crc32c",
             Self::Sha256(_) => "sha256",
+            Self::Xxh3(_) => "xxh3",
             Self::Other(text) => text.split(':').next().unwrap_or_default(),
         }
     }
@@ -67,6 +88,7 @@ impl fmt::Display for Checksum {
                 f.write_str("sha256:")?;
                 bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
             }
+            Self::Xxh3(hash) => write!(f, "xxh3:{hash:016x}"),
             Self::Other(text) => f.write_str(text),
         }
     }
@@ -86,10 +108,12 @@ pub enum Algorithm {
 }
 
 /// A checksum on its way.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum Hasher {
     Crc32c(u32),
     Sha256(Sha256),
+    #[cfg(feature = "generations")]
+    Xxh3(Box<xxhash_rust::xxh3::Xxh3Default>),
     None,
 }
 
@@ -104,6 +128,10 @@ impl Hasher {
 
     /// What computes a checksum like this one; nothing for one that can't be checked.
     pub(crate) fn like(checksum: Option<&Checksum>) -> Self {
+        #[cfg(feature = "generations")]
+        if let Some(Checksum::Xxh3(_)) = checksum {
+            return Self::Xxh3(Box::default());
+        }
         Self::new(match checksum {
             Some(Checksum::Crc32c(_)) => Algorithm::Crc32c,
             Some(Checksum::Sha256(_)) => Algorithm::Sha256,
@@ -115,6 +143,8 @@ impl Hasher {
         match self {
             Self::Crc32c(crc) => *crc = tensor_core::checksum::crc32c_append(*crc, bytes),
             Self::Sha256(sha256) => sha256.update(bytes),
+            #[cfg(feature = "generations")]
+            Self::Xxh3(xxh3) => xxh3.update(bytes),
             Self::None => {}
         }
     }
@@ -123,6 +153,8 @@ impl Hasher {
         match self {
             Self::Crc32c(crc) => Some(Checksum::Crc32c(crc)),
             Self::Sha256(sha256) => Some(Checksum::Sha256(sha256.finalize().into())),
+            #[cfg(feature = "generations")]
+            Self::Xxh3(xxh3) => Some(Checksum::Xxh3(xxh3.digest())),
             Self::None => None,
         }
     }

@@ -31,6 +31,13 @@ pub(crate) fn from_name(name: &[u8]) -> Option<DType> {
     }
 }
 
+/// The dtype of a short name, as components have them from version 1.1 on.
+#[cfg(feature = "generations")]
+pub(crate) fn from_short_name(name: &str) -> Option<DType> {
+    // The short names are those of listings.
+    DType::from_name(name).filter(|&dtype| name_of(dtype).is_some())
+}
+
 /// The name of a dtype, `None` if the format can't hold it.
 pub(crate) fn name_of(dtype: DType) -> Option<&'static str> {
     NAMES

@@ -8,6 +8,8 @@ pub enum Encoding {
     Raw,
     /// As zstd frames of little-endian elements.
     Zstd,
+    /// As zstd frames with a table of them, `zt.zstd-seekable/1` of zTensor 2.
+    ZstdSeekable,
     /// In a way that version 0.1 does not have; see
     /// [`Entry::encoding_name`](crate::Entry::encoding_name).
     Other,
@@ -27,6 +29,7 @@ impl Encoding {
         match self {
             Self::Raw => "raw",
             Self::Zstd => "zstd",
+            Self::ZstdSeekable => "zt.zstd-seekable/1",
             Self::Other => "other",
         }
     }
@@ -97,6 +100,8 @@ impl Layout {
 
 #[cfg(feature = "zstd")]
 pub(crate) use frames::{Blob, Compressor, Decoded};
+#[cfg(all(feature = "zstd", feature = "generations"))]
+pub(crate) use frames::{MAX_RATIO, into_source};
 
 #[cfg(feature = "zstd")]
 mod frames {
@@ -120,7 +125,9 @@ mod frames {
     use crate::{BuildError, Error, Result, Rule};
 
     /// The most that one byte of a frame decodes to: a block of four bytes fills 128 KiB.
-    const MAX_RATIO: u64 = (128 << 10) / 4;
+    pub(crate) const MAX_RATIO: u64 = (128 << 10) / 4;
+    /// The most that a block decodes to.
+    const MAX_BLOCK: u64 = 128 << 10;
     /// Compressed data up to this size is read at once, to be decoded straight into place; for
     /// more of it, new memory costs more than what the decoder of streams copies.
     const AT_ONCE: u64 = 1 << 20;
@@ -145,8 +152,7 @@ mod frames {
         pub(crate) fn decode_into(&self, out: &mut [u8]) -> Result<()> {
             if self.stored.contiguous().is_some() || self.stored.size() <= AT_ONCE {
                 let stored = self.stored.read(0..self.stored.size())?;
-                self.check_windows(&stored)?;
-                if decode_at_once(&stored, out).is_ok() {
+                if self.check_windows(&stored)? && decode_at_once(&stored, out).is_ok() {
                     return Ok(());
                 }
                 // The decoder of streams tells what is wrong, and has the last word: it lets a
@@ -199,10 +205,10 @@ mod frames {
             if self.decoded <= WINDOW as u64 && self.stored.size() <= WINDOW as u64 {
                 self.check_claim()?;
                 let stored = self.stored.read(0..self.stored.size())?;
-                self.check_windows(&stored)?;
+                let at_once = self.check_windows(&stored)?;
                 let mut scratch =
                     AlignedBytes::zeroed(usize::try_from(self.decoded).unwrap_or_default())?;
-                if decode_at_once(&stored, scratch.as_mut_slice()).is_ok() {
+                if at_once && decode_at_once(&stored, scratch.as_mut_slice()).is_ok() {
                     let mut hasher = hasher;
                     hasher.update(&stored);
                     ticker.tick(self.decoded)?;
@@ -230,6 +236,40 @@ mod frames {
             Ok(hasher)
         }
 
+        /// What the data decodes to where nothing else says so: as its frames state, or else what
+        /// comes out, which is not kept; and whether it is stated. `decoded` is the most that is
+        /// followed.
+        #[cfg(feature = "generations")]
+        pub(crate) fn measure(&self) -> Result<(u64, bool)> {
+            let limit = |value| {
+                Err(Error::Limit(LimitExceeded {
+                    limit: "max_unsized_bytes",
+                    value,
+                    max: self.decoded,
+                    at: self.at,
+                }))
+            };
+            if self.stored.contiguous().is_some() || self.stored.size() <= AT_ONCE {
+                let stored = self.stored.read(0..self.stored.size())?;
+                if let Some(stated) = stated(&stored) {
+                    let claim = Self {
+                        decoded: stated,
+                        ..self.clone()
+                    };
+                    claim.check_claim()?;
+                    return Ok((stated, true));
+                }
+            }
+            let mut reader = Reader::new(self, self.max_window, Hasher::None)?;
+            let mut scratch = AlignedBytes::zeroed(WINDOW)?;
+            while reader.some(scratch.as_mut_slice())? > 0 {
+                if reader.decoded > self.decoded {
+                    return limit(reader.decoded);
+                }
+            }
+            Ok((reader.decoded, false))
+        }
+
         /// Refuses a length that no zstd data of this size decodes to.
         fn check_claim(&self) -> Result<()> {
             let most = self.stored.size().saturating_mul(MAX_RATIO);
@@ -243,8 +283,11 @@ mod frames {
         }
 
         /// Refuses what a decoder of streams would, though at once there is no need for windows:
-        /// whether a tensor can be read must not depend on how.
-        fn check_windows(&self, mut stored: &[u8]) -> Result<()> {
+        /// whether a tensor can be read must not depend on how. `false` where a frame has blocks
+        /// that may be larger than its window, on which the decoders don't agree.
+        fn check_windows(&self, mut stored: &[u8]) -> Result<bool> {
+            let block = self.decoded.min(MAX_BLOCK);
+            let mut agree = true;
             while !stored.is_empty() {
                 let window = window_of(stored).unwrap_or(0);
                 // The decoder of streams takes powers of two.
@@ -252,19 +295,35 @@ mod frames {
                 if window > max.max(1 << 10) {
                     return Err(window_limit(window, self.max_window, self.at));
                 }
+                agree &= window >= block;
                 match find_frame_compressed_size(stored) {
                     Ok(len) if len > 0 => stored = stored.get(len..).unwrap_or_default(),
                     // The decoder will say what is wrong.
                     _ => break,
                 }
             }
-            Ok(())
+            Ok(agree)
         }
 
         fn fail<T>(&self, rule: Rule) -> Result<T> {
             let at = self.at;
             Err(Error::Invalid { rule, at })
         }
+    }
+
+    /// The content sizes that all frames state, added up.
+    #[cfg(feature = "generations")]
+    fn stated(mut stored: &[u8]) -> Option<u64> {
+        let mut sum = 0u64;
+        while !stored.is_empty() {
+            let len = find_frame_compressed_size(stored)
+                .ok()
+                .filter(|&len| len > 0)?;
+            let content = zstd::zstd_safe::get_frame_content_size(stored).ok()??;
+            sum = sum.checked_add(content)?;
+            stored = stored.get(len..)?;
+        }
+        Some(sum)
     }
 
     /// The window that a frame declares, RFC 8878, 3.1.1.1: its own field, or the content size
@@ -599,7 +658,7 @@ mod frames {
     }
 
     /// A codec's error as that of a source; `Error::from` takes it out again.
-    fn into_source(error: Error) -> SourceError {
+    pub(crate) fn into_source(error: Error) -> SourceError {
         match error {
             Error::Source(error) => error,
             error => SourceError::Other(Box::new(error)),

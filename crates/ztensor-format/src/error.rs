@@ -65,7 +65,7 @@ pub enum Error {
 /// A requirement of the format that a file breaks. [`id`](Rule::id)s are stable.
 ///
 /// Sections are those of the zTensor specification, version 0.1.0; rules named `Cbor` are those
-/// of RFC 8949 for well-formed data.
+/// of RFC 8949 for well-formed data. Rules of later generations say which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rule {
@@ -174,6 +174,187 @@ pub enum Rule {
         /// The most that the data can decode to.
         got: u64,
     },
+    /// Generation 2, manifest: no item lies deeper than 32.
+    CborDepth,
+    /// RFC 8949, 4.2.1: a map has each key once.
+    CborDuplicateKey,
+    /// RFC 8949, 4.2.1: floats are as short as their value allows, and there is one NaN.
+    CborFloat,
+    /// RFC 8949, 4.2.1: lengths are definite.
+    CborIndefinite,
+    /// RFC 8949, 4.2.1: keys ascend by their encoded bytes.
+    CborOrder,
+    /// Generation 2, manifest: there are no tags.
+    CborTag,
+    /// RFC 8949, 4.2.1: heads are as short as their argument allows.
+    CborWidth,
+    /// Generations 1.0 and 1.1: what the ends of the file look like goes with the key of the
+    /// manifest that lists tensors. Eight bytes at the end are the difference.
+    Frame {
+        /// What the ends of the file say.
+        ends: &'static str,
+    },
+    /// Generation 2, footer: a file ends in the magic it starts with.
+    FooterMagic {
+        /// What the last eight bytes are.
+        got: [u8; 8],
+    },
+    /// Generation 2, footer: a file without manifest has no offset and no hash of one.
+    DataShard,
+    /// Generation 2, footer: the manifest starts at a multiple of 4096, behind the magic.
+    ManifestAlignment {
+        /// The field.
+        got: u64,
+    },
+    /// Generation 2, footer: the manifest ends before the footer.
+    ManifestRange {
+        /// Where it starts.
+        offset: u64,
+        /// Its size.
+        size: u64,
+        /// Where it must have ended.
+        end: u64,
+    },
+    /// Generations 1 and 2: the manifest has at least one byte, at most 2^30, and lies behind the
+    /// magic.
+    ManifestSize {
+        /// The field.
+        got: u64,
+        /// The most that the file has room for, or 2^30.
+        max: u64,
+    },
+    /// Generation 2, footer: XXH3-64 of the manifest.
+    ManifestHash {
+        /// The field.
+        got: u64,
+        /// The hash.
+        found: u64,
+    },
+    /// Generations 1 and 2: the manifest is one map.
+    ManifestType,
+    /// Generations 1 and 2: the manifest is a single item.
+    ManifestTrailing {
+        /// Bytes behind the map.
+        bytes: u64,
+    },
+    /// Generations 1 and 2: keys and names are text.
+    ManifestKey,
+    /// Generation 1: a map has each key once.
+    ManifestDuplicateKey,
+    /// Generations 1 and 2: a required key.
+    ManifestMissing {
+        /// The one that is not there.
+        key: &'static str,
+    },
+    /// Generations 1 and 2: the value of a key has its type.
+    ManifestValue {
+        /// Whose value.
+        key: &'static str,
+    },
+    /// Generation 1: `version` starts with digits, up to a dot.
+    VersionSyntax,
+    /// Generation 2: names of objects, parts and attributes have 1 to 1024 bytes, none of them
+    /// zero.
+    NameValue,
+    /// Generation 1: a name stands for one object.
+    ObjectDuplicate,
+    /// Generation 2: an object has parts.
+    ObjectEmpty,
+    /// Generation 2: a shape has at most 64 dims.
+    ShapeRank {
+        /// The dims.
+        got: u64,
+    },
+    /// Generation 1: a name stands for one component.
+    ComponentDuplicate,
+    /// Generations 1 and 2: data starts at a multiple of 64, in generation 2 of 4096.
+    ComponentAlignment {
+        /// The field.
+        got: u64,
+        /// What it must be a multiple of.
+        align: u64,
+    },
+    /// Generations 1 and 2: data lies before the manifest, in generation 2 before the footer.
+    ComponentRange {
+        /// Start of the data.
+        offset: u64,
+        /// Its size.
+        size: u64,
+        /// Where it must have ended.
+        end: u64,
+    },
+    /// Generations 1 and 2: a component has whole elements.
+    ComponentWidth {
+        /// Its decoded bytes.
+        bytes: u64,
+        /// Of an element.
+        width: u64,
+    },
+    /// Generations 1 and 2: the length said to come out of decoding is that of dtype and shape.
+    DecodedLength {
+        /// The field.
+        got: u64,
+        /// What dtype and shape ask for.
+        expected: u64,
+    },
+    /// Generation 2: `decoded_length` is there exactly where `encoding` is.
+    DecodedLengthPresence,
+    /// Generation 2: `blob` is an offset and a length.
+    BlobPair,
+    /// Generation 2: ranges of data are the same or apart, and apart from the manifest.
+    BlobOverlap {
+        /// Where the second one starts.
+        offset: u64,
+        /// Where the first one ends.
+        end: u64,
+    },
+    /// Generations 1 and 2: a dense object has the component `data`, in generation 2 no other.
+    DenseData,
+    /// Generation 2: dtypes are a closed set.
+    DTypeValue,
+    /// Generation 2: a known logical type has its dtype.
+    TypeDType,
+    /// Generation 2: labels of shards have 1 to 64 letters, digits, dots, lines and dashes, and
+    /// start with no dot.
+    ShardName,
+    /// Generation 2: a shard has at least 48 bytes.
+    ShardSize {
+        /// The field.
+        got: u64,
+    },
+    /// Generation 2: a part names a shard of the manifest.
+    ShardUnknown,
+    /// Generation 2, `zt.sparse_csr/1`: a matrix has two dims.
+    CsrShape,
+    /// Generation 2, `zt.sparse_csr/1`: the parts are values, indices and indptr.
+    CsrParts,
+    /// Generation 2, `zt.sparse_csr/1`: indices and indptr are both u32 or both u64.
+    CsrDType,
+    /// Generation 2, `zt.sparse_csr/1`: the sizes of the parts go together.
+    CsrSize,
+    /// Generation 2, `zt.sparse_csr/1`: indptr goes from 0 to the number of values and never down.
+    CsrIndptr,
+    /// Generation 2, `zt.sparse_csr/1`: columns rise within a row and are less than the second dim.
+    CsrColumn,
+    /// Generation 2: a truth value is 0 or 1.
+    BoolValue,
+    /// Generation 2: the half byte behind an odd number of `f4_e2m1` is 0.
+    F4Padding,
+    /// Generation 2: the value of a known algorithm has its number of digits.
+    ChecksumDigits,
+    /// `zt.zstd-seekable/1`: the data ends in a seek table, a skippable frame.
+    SeekMagic,
+    /// `zt.zstd-seekable/1`: the low seven bits of the descriptor are 0.
+    SeekDescriptor,
+    /// `zt.zstd-seekable/1`: the size of the seek table is that of its entries.
+    SeekSize,
+    /// `zt.zstd-seekable/1`: the entries add up to the data and to `decoded_length`.
+    SeekSum,
+    /// `zt.zstd-seekable/1`: frames hold the same, at most 16 MiB, the last one not more.
+    SeekFrame {
+        /// Its size.
+        got: u64,
+    },
 }
 
 impl Rule {
@@ -229,6 +410,59 @@ impl Rule {
             Self::ZstdTruncated => "ztensor.zstd.truncated",
             Self::ZstdLonger { .. } => "ztensor.zstd.longer",
             Self::ZstdShorter { .. } => "ztensor.zstd.shorter",
+            Self::CborDepth => "ztensor.cbor.depth",
+            Self::CborDuplicateKey => "ztensor.cbor.duplicate_key",
+            Self::CborFloat => "ztensor.cbor.float",
+            Self::CborIndefinite => "ztensor.cbor.indefinite",
+            Self::CborOrder => "ztensor.cbor.order",
+            Self::CborTag => "ztensor.cbor.tag",
+            Self::CborWidth => "ztensor.cbor.width",
+            Self::Frame { .. } => "ztensor.frame",
+            Self::FooterMagic { .. } => "ztensor.footer.magic",
+            Self::DataShard => "ztensor.footer.data_shard",
+            Self::ManifestAlignment { .. } => "ztensor.manifest.alignment",
+            Self::ManifestRange { .. } => "ztensor.manifest.range",
+            Self::ManifestSize { .. } => "ztensor.manifest.size",
+            Self::ManifestHash { .. } => "ztensor.manifest.hash",
+            Self::ManifestType => "ztensor.manifest.type",
+            Self::ManifestTrailing { .. } => "ztensor.manifest.trailing",
+            Self::ManifestKey => "ztensor.manifest.key",
+            Self::ManifestDuplicateKey => "ztensor.manifest.duplicate_key",
+            Self::ManifestMissing { .. } => "ztensor.manifest.missing",
+            Self::ManifestValue { .. } => "ztensor.manifest.value",
+            Self::VersionSyntax => "ztensor.version.syntax",
+            Self::NameValue => "ztensor.name.value",
+            Self::ObjectDuplicate => "ztensor.object.duplicate",
+            Self::ObjectEmpty => "ztensor.object.empty",
+            Self::ShapeRank { .. } => "ztensor.shape.rank",
+            Self::ComponentDuplicate => "ztensor.component.duplicate",
+            Self::ComponentAlignment { .. } => "ztensor.component.alignment",
+            Self::ComponentRange { .. } => "ztensor.component.range",
+            Self::ComponentWidth { .. } => "ztensor.component.width",
+            Self::DecodedLength { .. } => "ztensor.decoded_length.mismatch",
+            Self::DecodedLengthPresence => "ztensor.decoded_length.presence",
+            Self::BlobPair => "ztensor.blob.pair",
+            Self::BlobOverlap { .. } => "ztensor.blob.overlap",
+            Self::DenseData => "ztensor.dense.data",
+            Self::DTypeValue => "ztensor.dtype.value",
+            Self::TypeDType => "ztensor.type.dtype",
+            Self::ShardName => "ztensor.shard.name",
+            Self::ShardSize { .. } => "ztensor.shard.size",
+            Self::ShardUnknown => "ztensor.shard.unknown",
+            Self::CsrShape => "ztensor.csr.shape",
+            Self::CsrParts => "ztensor.csr.parts",
+            Self::CsrDType => "ztensor.csr.dtype",
+            Self::CsrSize => "ztensor.csr.size",
+            Self::CsrIndptr => "ztensor.csr.indptr",
+            Self::CsrColumn => "ztensor.csr.column",
+            Self::BoolValue => "ztensor.bool.value",
+            Self::F4Padding => "ztensor.f4.padding",
+            Self::ChecksumDigits => "ztensor.checksum.digits",
+            Self::SeekMagic => "ztensor.seek.magic",
+            Self::SeekDescriptor => "ztensor.seek.descriptor",
+            Self::SeekSize => "ztensor.seek.size",
+            Self::SeekSum => "ztensor.seek.sum",
+            Self::SeekFrame { .. } => "ztensor.seek.frame",
         }
     }
 }
@@ -298,6 +532,123 @@ impl fmt::Display for Rule {
                 "the zstd data decodes to {got} bytes at most, but dtype and shape ask for \
                  {expected}"
             ),
+            Self::CborDepth => write!(f, "an item lies within more than 32 others"),
+            Self::CborDuplicateKey => write!(f, "a key is there twice"),
+            Self::CborFloat => write!(
+                f,
+                "a float that is longer than its value needs, or another NaN"
+            ),
+            Self::CborIndefinite => write!(f, "an item of indefinite length"),
+            Self::CborOrder => write!(f, "keys are out of order"),
+            Self::CborTag => write!(f, "a tag"),
+            Self::CborWidth => write!(f, "a head that is longer than its argument needs"),
+            Self::Frame { ends } => write!(
+                f,
+                "a manifest of another generation than {ends}: is the file truncated by 8 bytes, or 8 too long?"
+            ),
+            Self::FooterMagic { got } => write!(
+                f,
+                "ends in bytes {got:02x?} instead of the magic: cut, or something follows the footer"
+            ),
+            Self::DataShard => write!(
+                f,
+                "a footer without manifest, but with an offset or hash of one"
+            ),
+            Self::ManifestAlignment { got } => write!(
+                f,
+                "the manifest's offset {got:#x} is not a multiple of 4096 behind the magic"
+            ),
+            Self::ManifestRange { offset, size, end } => write!(
+                f,
+                "a manifest of {size} bytes at {offset:#x} reaches past {end:#x}"
+            ),
+            Self::ManifestSize { got, max } => {
+                write!(f, "manifest of {got} bytes; 1 to {max} fit this file")
+            }
+            Self::ManifestHash { got, found } => write!(
+                f,
+                "the manifest's XXH3 is {found:016x}, the footer says {got:016x}"
+            ),
+            Self::ManifestType => write!(f, "the manifest is not a map"),
+            Self::ManifestTrailing { bytes } => {
+                write!(f, "{bytes} bytes behind the map of the manifest")
+            }
+            Self::ManifestKey => write!(f, "a key or name is not text"),
+            Self::ManifestDuplicateKey => write!(f, "a key is there twice"),
+            Self::ManifestMissing { key } => write!(f, "required key {key} is missing"),
+            Self::ManifestValue { key } => write!(
+                f,
+                "the value of {key} has another type than the format gives it"
+            ),
+            Self::VersionSyntax => write!(f, "a version that does not start with digits"),
+            Self::NameValue => write!(
+                f,
+                "a name that is empty, longer than 1024 bytes or has a zero byte"
+            ),
+            Self::ObjectDuplicate => write!(f, "an object's name is used again"),
+            Self::ObjectEmpty => write!(f, "an object without parts"),
+            Self::ShapeRank { got } => write!(f, "{got} dims; 64 are the most"),
+            Self::ComponentDuplicate => write!(f, "a component's name is used again"),
+            Self::ComponentAlignment { got, align } => {
+                write!(f, "offset {got:#x} is not a multiple of {align}")
+            }
+            Self::ComponentRange { offset, size, end } => {
+                write!(f, "{size} bytes of data at {offset:#x} reach past {end:#x}")
+            }
+            Self::ComponentWidth { bytes, width } => write!(
+                f,
+                "{bytes} bytes are no whole number of elements of {width}"
+            ),
+            Self::DecodedLength { got, expected } => write!(
+                f,
+                "{got} bytes are said to be decoded, but dtype and shape ask for {expected}"
+            ),
+            Self::DecodedLengthPresence => write!(
+                f,
+                "encoding and decoded_length must be there both or not at all"
+            ),
+            Self::BlobPair => write!(f, "a blob that is not two unsigned integers"),
+            Self::BlobOverlap { offset, end } => write!(
+                f,
+                "data at {offset:#x} starts before other data has ended at {end:#x}"
+            ),
+            Self::DenseData => write!(f, "a dense object without its data, or with a second part"),
+            Self::DTypeValue => write!(f, "a dtype that zTensor 2 does not have"),
+            Self::TypeDType => write!(f, "a logical type over another dtype than its own"),
+            Self::ShardName => write!(f, "a shard's label that the format does not allow"),
+            Self::ShardSize { got } => write!(f, "a shard of {got} bytes; 48 are the fewest"),
+            Self::ShardUnknown => write!(f, "a shard that the manifest does not have"),
+            Self::CsrShape => write!(f, "a sparse matrix that has not two dims"),
+            Self::CsrParts => write!(
+                f,
+                "a sparse matrix has other parts than values, indices and indptr"
+            ),
+            Self::CsrDType => write!(f, "indices and indptr are not both u32 or both u64"),
+            Self::CsrSize => write!(
+                f,
+                "rows, indptr, indices and values don't go together by their sizes"
+            ),
+            Self::CsrIndptr => write!(f, "indptr does not rise from 0 to the number of values"),
+            Self::CsrColumn => write!(
+                f,
+                "columns don't rise within a row, or lie outside of the matrix"
+            ),
+            Self::BoolValue => write!(f, "a truth value that is neither 0 nor 1"),
+            Self::F4Padding => write!(f, "the half byte behind the last element is not 0"),
+            Self::ChecksumDigits => write!(
+                f,
+                "a checksum with another number of digits than its algorithm has"
+            ),
+            Self::SeekMagic => write!(f, "no seek table at the end of the data"),
+            Self::SeekDescriptor => {
+                write!(f, "reserved bits of the seek table's descriptor are set")
+            }
+            Self::SeekSize => write!(f, "the seek table has another size than its entries"),
+            Self::SeekSum => write!(f, "the entries of the seek table don't add up"),
+            Self::SeekFrame { got } => write!(
+                f,
+                "a frame of {got} bytes: longer than 16 MiB, or not as the first"
+            ),
         }
     }
 }
@@ -326,6 +677,23 @@ pub enum Unsupported {
         /// The field.
         name: Box<str>,
     },
+    /// A component that the object's format does not give an element type.
+    Component {
+        /// Its name.
+        name: Box<str>,
+    },
+    /// A logical type that this crate does not know, or has no element type for.
+    Type {
+        /// The field.
+        name: Box<str>,
+    },
+    /// The object's components would be listed under names that others have.
+    NameCollision,
+    /// The data is in another file.
+    Shard {
+        /// Its label in the manifest.
+        label: Box<str>,
+    },
     /// Compressed data said to be big-endian: whether that is meant is nowhere written, and a
     /// wrong guess would be silent.
     ZstdEndianness,
@@ -341,6 +709,10 @@ impl Unsupported {
             Self::DType { .. } => "ztensor.dtype",
             Self::Encoding { .. } => "ztensor.encoding",
             Self::Layout { .. } => "ztensor.layout",
+            Self::Component { .. } => "ztensor.component",
+            Self::Type { .. } => "ztensor.type",
+            Self::NameCollision => "ztensor.name.collision",
+            Self::Shard { .. } => "ztensor.shard",
             Self::ZstdEndianness => "ztensor.zstd.endianness",
             Self::ZstdDisabled => "ztensor.zstd.disabled",
         }
@@ -350,12 +722,34 @@ impl Unsupported {
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Version { about } => write!(f, "{about}; this reader handles zTensor 0.1"),
-            Self::DType { name } => write!(f, "dtype {name:?}, which zTensor 0.1 does not have"),
-            Self::Encoding { name } => {
-                write!(f, "encoding {name:?}; zTensor 0.1 has \"raw\" and \"zstd\"")
-            }
+            Self::Version { about } if cfg!(feature = "generations") => write!(
+                f,
+                "{about}; this reader handles zTensor 0.1, 1.0 to 1.2 and 2"
+            ),
+            Self::Version { about } => write!(
+                f,
+                "{about}; this reader handles zTensor 0.1, and 1.0 to 1.2 and 2 with the feature \
+                 `generations`"
+            ),
+            Self::DType { name } => write!(
+                f,
+                "dtype {name:?}, which this generation of zTensor does not have"
+            ),
+            Self::Encoding { name } => write!(
+                f,
+                "encoding {name:?}, which this generation of zTensor does not have"
+            ),
             Self::Layout { name } => write!(f, "layout {name:?}: not a dense tensor"),
+            Self::Component { name } => write!(
+                f,
+                "component {name:?}, which has no element type in this format"
+            ),
+            Self::Type { name } => write!(f, "elements of the logical type {name:?}"),
+            Self::NameCollision => write!(
+                f,
+                "name collision: another tensor is called as a component would be"
+            ),
+            Self::Shard { label } => write!(f, "data in another file, shard {label:?}"),
             Self::ZstdEndianness => write!(
                 f,
                 "big-endian data under zstd, to which the format gives no meaning"

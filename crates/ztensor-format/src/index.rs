@@ -1,6 +1,7 @@
 #![deny(clippy::arithmetic_side_effects)]
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -9,9 +10,9 @@ use tensor_core::{ArchiveId, At, Bytes, LimitExceeded, NameTable, Source, Source
 use crate::cbor::{Header, Reader};
 use crate::checksum::Checksum;
 use crate::encoding::Encoding;
-use crate::layout::{self, ALIGN, EntryMap, EntryParser, FOOTER, MAGIC, MIN_ENTRY};
+use crate::layout::{self, ALIGN, EntryMap, EntryParser, FOOTER, MAGIC, MIN_ENTRY, Magic};
 use crate::read::{Entry, Extra};
-use crate::{Error, Limits, ReadOptions, Result, Rule};
+use crate::{Error, Generation, Limits, ReadOptions, Result, Rule};
 
 /// Everything that a file says about its tensors. One that exists is valid: all data aligned and
 /// before the index, every name unique, sizes those of the shape where they are known.
@@ -23,12 +24,42 @@ pub(crate) struct Index {
     pub(crate) limits: Limits,
     /// Where it starts, which is where data must have ended.
     pub(crate) start: u64,
+    pub(crate) generation: Generation,
+    #[cfg(feature = "generations")]
+    pub(crate) about: crate::manifest::About,
     names: NameTable,
 }
 
 impl Index {
-    pub(crate) fn parse(source: &dyn Source, options: &ReadOptions) -> Result<Self> {
-        layout::check_magic(source)?;
+    pub(crate) fn parse(source: &Arc<dyn Source>, options: &ReadOptions) -> Result<Self> {
+        #[cfg(feature = "generations")]
+        {
+            let parse = match layout::check_magic(source)? {
+                Magic::V0 => return Self::parse_v0(source, options),
+                Magic::V1 => crate::v1::parse,
+                Magic::V2 => crate::v2::parse,
+            };
+            let (assembly, about, start) = parse(source, options)?;
+            let (id, generation) = (assembly.id, assembly.generation);
+            let (entries, names) = assembly.finish()?;
+            Ok(Self {
+                id,
+                entries,
+                #[cfg(feature = "zstd")]
+                limits: options.limits,
+                start,
+                generation,
+                about,
+                names,
+            })
+        }
+        #[cfg(not(feature = "generations"))]
+        match layout::check_magic(source)? {
+            Magic::V0 => Self::parse_v0(source, options),
+        }
+    }
+
+    fn parse_v0(source: &dyn Source, options: &ReadOptions) -> Result<Self> {
         let range = index_range(source)?;
         let start = range.start;
         let limits = options.limits;
@@ -91,6 +122,9 @@ impl Index {
             #[cfg(feature = "zstd")]
             limits,
             start,
+            generation: Generation::V0_1,
+            #[cfg(feature = "generations")]
+            about: crate::manifest::About::default(),
             names,
         })
     }
@@ -335,11 +369,15 @@ fn entry_of(
             },
             unknown: map.unknown,
             checksum,
+            #[cfg(feature = "generations")]
+            part: None,
         })
     });
     Entry {
         archive,
         ordinal,
+        #[cfg(feature = "generations")]
+        generation: Generation::V0_1,
         name: map.name.into(),
         dtype: map.dtype,
         layout: map.layout,

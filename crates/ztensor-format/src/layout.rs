@@ -16,6 +16,10 @@ use crate::{Error, Limits, Result, Rule, Unsupported, dtype};
 
 /// Section 3.1: the first eight bytes.
 pub const MAGIC: [u8; 8] = *b"ZTEN0001";
+/// The first eight bytes of versions 1.0 to 1.2, and the last eight from 1.1 on.
+pub(crate) const MAGIC_1: [u8; 8] = *b"ZTEN1000";
+/// The first and last eight bytes of version 2.
+pub(crate) const MAGIC_2: [u8; 8] = *b"\x89ZT2\r\n\x1a\n";
 /// Section 3.2: where tensor data may start.
 pub(crate) const ALIGN: u64 = 64;
 /// Section 3.3.2: how many bytes the size of the index takes.
@@ -128,8 +132,53 @@ impl fmt::Display for Field {
     }
 }
 
+/// A generation of the format. A file tells no release, only this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Generation {
+    /// Magic `ZTEN0001`, an array of tensors at the end: releases 0.1.0 to 0.1.4.
+    V0_1,
+    /// Magic `ZTEN1000`, objects of components.
+    V1_0,
+    /// The same with a magic at the end and a dtype for each component.
+    V1_1,
+    /// The same with any attributes, lengths of compressed components, and logical types.
+    V1_2,
+    /// Magic `89 5A 54 32 0D 0A 1A 0A`, deterministic CBOR under a hash.
+    V2,
+}
+
+impl Generation {
+    /// As people name it: `0.1`, `1.0`, `1.1`, `1.2` or `2`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V0_1 => "0.1",
+            Self::V1_0 => "1.0",
+            Self::V1_1 => "1.1",
+            Self::V1_2 => "1.2",
+            Self::V2 => "2",
+        }
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What the first eight bytes say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Magic {
+    V0,
+    #[cfg(feature = "generations")]
+    V1,
+    #[cfg(feature = "generations")]
+    V2,
+}
+
 /// Checks the magic, and names other generations. Leaves the rest of the file alone.
-pub(crate) fn check_magic(source: &dyn Source) -> Result<()> {
+pub(crate) fn check_magic(source: &dyn Source) -> Result<Magic> {
     let size = source.size();
     let at = At::new(0, "magic");
     let truncated = |needed| {
@@ -146,9 +195,15 @@ pub(crate) fn check_magic(source: &dyn Source) -> Result<()> {
     source.read_into(0, &mut magic)?;
     let about = match &magic {
         got if *got == MAGIC && size < MIN_FILE => return truncated(MIN_FILE),
-        got if *got == MAGIC => return Ok(()),
-        b"ZTEN1000" => generation_1(source)?,
-        b"\x89ZT2\r\n\x1a\n" => generation_2(source)?,
+        got if *got == MAGIC => return Ok(Magic::V0),
+        #[cfg(feature = "generations")]
+        got if *got == MAGIC_1 => return Ok(Magic::V1),
+        #[cfg(feature = "generations")]
+        got if *got == MAGIC_2 => return Ok(Magic::V2),
+        #[cfg(not(feature = "generations"))]
+        got if *got == MAGIC_1 => generation_1(source)?,
+        #[cfg(not(feature = "generations"))]
+        got if *got == MAGIC_2 => generation_2(source)?,
         [b'Z', b'T', b'E', b'N', rest @ ..] => {
             let version: String = rest.escape_ascii().map(char::from).collect();
             format!("this is a zTensor file of unknown version (magic \"ZTEN{version}\")")
@@ -166,6 +221,7 @@ pub(crate) fn check_magic(source: &dyn Source) -> Result<()> {
 
 /// 1.0 ends in the size of its manifest, 1.1 and 1.2 repeat the magic behind that. All three say
 /// in the manifest, a CBOR map, which version wrote it.
+#[cfg(not(feature = "generations"))]
 fn generation_1(source: &dyn Source) -> Result<String> {
     /// How much of a manifest is looked at for its version.
     const HEAD: u64 = 4096;
@@ -177,7 +233,7 @@ fn generation_1(source: &dyn Source) -> Result<String> {
         }
         Ok(field)
     };
-    let repeated = footer(8)? == *b"ZTEN1000";
+    let repeated = footer(8)? == MAGIC_1;
     let (manifest_end, manifest_size) = match repeated {
         true => (size.saturating_sub(16), footer(16)?),
         false => (size.saturating_sub(8), footer(8)?),
@@ -206,6 +262,7 @@ fn generation_1(source: &dyn Source) -> Result<String> {
 }
 
 /// The text under the key `version` at the top of a manifest, as far as it is there.
+#[cfg(not(feature = "generations"))]
 fn version_in(manifest: &[u8]) -> Option<String> {
     let mut reader = Reader::new(manifest, 0, 128);
     let Header::Map(_) = reader.item().ok()? else {
@@ -226,6 +283,7 @@ fn version_in(manifest: &[u8]) -> Option<String> {
 }
 
 /// 2.x ends in 40 bytes whose last eight repeat the magic; the version is at 16 from the end.
+#[cfg(not(feature = "generations"))]
 fn generation_2(source: &dyn Source) -> Result<String> {
     let size = source.size();
     let mut footer = [0; 16];
@@ -233,7 +291,7 @@ fn generation_2(source: &dyn Source) -> Result<String> {
         source.read_into(offset, &mut footer)?;
     }
     Ok(match footer {
-        [a, b, c, d, _, _, _, _, magic @ ..] if magic == *b"\x89ZT2\r\n\x1a\n" => {
+        [a, b, c, d, _, _, _, _, magic @ ..] if magic == MAGIC_2 => {
             let version = u32::from_le_bytes([a, b, c, d]);
             format!("this is a zTensor 2.x file (footer version {version})")
         }
@@ -579,7 +637,29 @@ pub(crate) fn custom_fields(map: &Bytes) -> Vec<(String, Bytes)> {
     fields
 }
 
+/// Key and value of every pair of the encoded map `map`, which was parsed before.
+#[cfg(feature = "generations")]
+pub(crate) fn pairs(map: &Bytes) -> Vec<(String, Bytes)> {
+    let mut fields = Vec::new();
+    let mut reader = Reader::new(map, 0, u8::MAX);
+    let _ = each_pair(&mut reader, &mut |key, range| {
+        fields.push((key.into_owned(), map.slice(range)));
+    });
+    fields
+}
+
 fn each_custom<'a>(
+    reader: &mut Reader<'a>,
+    found: &mut dyn FnMut(Cow<'a, str>, core::ops::Range<usize>),
+) -> Result<()> {
+    each_pair(reader, &mut |key, range| {
+        if Field::from_key(key.as_bytes()).is_none() {
+            found(key, range);
+        }
+    })
+}
+
+fn each_pair<'a>(
     reader: &mut Reader<'a>,
     found: &mut dyn FnMut(Cow<'a, str>, core::ops::Range<usize>),
 ) -> Result<()> {
@@ -600,9 +680,7 @@ fn each_custom<'a>(
         let key = reader.text(len)?;
         let start = reader.position();
         reader.walk(&mut Skip, &mut Budget::new(u64::MAX))?;
-        if Field::from_key(key.as_bytes()).is_none() {
-            found(key, start..reader.position());
-        }
+        found(key, start..reader.position());
     }
 }
 

@@ -14,6 +14,10 @@
 //! +------------------+
 //! ```
 //!
+//! With the feature `generations`, files of zTensor 1.0, 1.1, 1.2 and 2 open as well, read-only: a
+//! dense object is one entry, any other one is an entry for each of its components, called
+//! `<object>/<component>`. `Archive::generation` tells which it is.
+//!
 //! Opening reads the index, never the data:
 //!
 #![cfg_attr(feature = "std", doc = "```")]
@@ -58,6 +62,7 @@
 //! |---|---|---|
 //! | `std` | yes | files, the hardware CRC-32C |
 //! | `zstd` | yes | compressed tensors; without it they are listed, and unsupported when read |
+//! | `generations` | no | files of 1.0, 1.1, 1.2 and 2; without it they are named, and unsupported |
 //! | `mmap` | no | [`MappedFile`](tensor_core), for zero-copy reads |
 //! | `rayon` | no | work on several threads |
 
@@ -68,20 +73,32 @@ extern crate alloc;
 
 mod cbor;
 mod checksum;
+#[cfg(feature = "generations")]
+mod decoded;
 mod dtype;
 mod encoding;
 mod error;
 mod index;
 mod layout;
 mod limits;
+#[cfg(feature = "generations")]
+mod manifest;
 mod read;
+#[cfg(all(feature = "generations", feature = "zstd"))]
+mod seekable;
+#[cfg(feature = "generations")]
+mod v1;
+#[cfg(feature = "generations")]
+mod v2;
 mod write;
 
 pub use checksum::{Algorithm, Checksum};
 pub use encoding::{Encoding, Endianness, Layout};
 pub use error::{BuildError, Error, Rule, TRUNCATED, Unsupported};
-pub use layout::{Field, MAGIC};
+pub use layout::{Field, Generation, MAGIC};
 pub use limits::Limits;
+#[cfg(feature = "generations")]
+pub use manifest::Shard;
 pub use read::{Archive, CustomField, Entry, ReadOptions};
 #[cfg(feature = "std")]
 pub use tensor_core::FileSource;

@@ -21,6 +21,16 @@ pub struct Limits {
     /// Bytes that a compressed tensor may decode to; unlimited unless set, since memory is taken
     /// only as decoding goes on, and never more than the shape asks for.
     pub max_decoded_bytes: u64,
+    /// Bytes of the manifest of a zTensor 1.x or 2 file, which is read as a whole; 1 GiB unless
+    /// set, which is also the most that the format has.
+    pub max_manifest_bytes: u64,
+    /// Bytes that the names `<object>/<component>` of a file may take together, since a long
+    /// object name is repeated for each of its components. 32 MiB unless set.
+    pub max_composed_bytes: u64,
+    /// Bytes that compressed components of one file may decode to together where the file does
+    /// not state their lengths, as in zTensor 1.0 and 1.1: opening decodes them to learn it.
+    /// 1 GiB unless set.
+    pub max_unsized_bytes: u64,
     /// Bytes of the window of a zstd frame where it is decoded as a stream; 128 MiB unless set,
     /// as in other readers. Rounded down to a power of two.
     pub max_window_bytes: u64,
@@ -34,6 +44,9 @@ impl Default for Limits {
             max_custom_items: 1 << 18,
             max_depth: 128,
             max_decoded_bytes: u64::MAX,
+            max_manifest_bytes: 1 << 30,
+            max_composed_bytes: 32 << 20,
+            max_unsized_bytes: 1 << 30,
             max_window_bytes: 128 << 20,
         }
     }

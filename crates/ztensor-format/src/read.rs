@@ -16,7 +16,9 @@ use crate::checksum::{Checksum, Hasher};
 use crate::encoding::{Encoding, Endianness, Layout};
 use crate::index::Index;
 use crate::layout::{self, Unknown};
-use crate::{BuildError, Error, Limits, Result, Rule, Unsupported, dtype};
+#[cfg(feature = "generations")]
+use crate::manifest::{About, Part, Shard};
+use crate::{BuildError, Error, Generation, Limits, Result, Rule, Unsupported, dtype};
 
 /// How to open a file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,8 +32,8 @@ pub struct ReadOptions {
 /// shared between threads freely.
 #[derive(Clone)]
 pub struct Archive {
-    source: Arc<dyn Source>,
-    index: Arc<Index>,
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) index: Arc<Index>,
 }
 
 /// One tensor of an [`Archive`], as the index describes it.
@@ -39,6 +41,8 @@ pub struct Archive {
 pub struct Entry {
     pub(crate) archive: ArchiveId,
     pub(crate) ordinal: usize,
+    #[cfg(feature = "generations")]
+    pub(crate) generation: Generation,
     pub(crate) name: Box<str>,
     pub(crate) shape: Shape,
     pub(crate) offset: u64,
@@ -59,6 +63,8 @@ pub(crate) struct Extra {
     pub(crate) unknown: Option<Box<Unknown>>,
     /// One that is no CRC-32C.
     pub(crate) checksum: Option<Checksum>,
+    #[cfg(feature = "generations")]
+    pub(crate) part: Option<Box<Part>>,
 }
 
 /// A field of an entry that the format gives no meaning.
@@ -93,13 +99,22 @@ impl Entry {
         &self.name
     }
 
-    /// The dtype, `None` where version 0.1 has none of that name.
+    /// The dtype, `None` where the format has none of that name, or a name for none that we have.
     pub fn dtype(&self) -> Option<DType> {
         self.dtype
     }
 
-    /// The dtype's name as stored, such as `float32`.
+    /// The dtype's name as stored, such as `float32`, from version 1.1 on `f32`; that of the
+    /// logical type where there is one.
     pub fn dtype_name(&self) -> &str {
+        #[cfg(feature = "generations")]
+        if !matches!(self.generation, Generation::V0_1 | Generation::V1_0) {
+            let name = self.unknown().map_or("", |unknown| &unknown.dtype);
+            return match self.dtype {
+                Some(dtype) if name.is_empty() => dtype.name(),
+                _ => name,
+            };
+        }
         match self.dtype.and_then(dtype::name_of) {
             Some(name) => name,
             None => self.unknown().map_or("", |unknown| &unknown.dtype),
@@ -123,6 +138,10 @@ impl Entry {
 
     /// The layout as stored; `dense` where the field is absent.
     pub fn layout_name(&self) -> &str {
+        #[cfg(feature = "generations")]
+        if let Some(part) = self.part() {
+            return &part.object.format;
+        }
         match self.layout {
             Layout::Other => self.unknown().map_or("", |unknown| &unknown.layout),
             layout => layout.name(),
@@ -173,13 +192,25 @@ impl Entry {
 
     /// Whether there are custom fields.
     pub fn has_custom(&self) -> bool {
+        #[cfg(feature = "generations")]
+        if let Some(part) = self.part() {
+            return !part.object.attributes.is_empty();
+        }
         self.extra
             .as_ref()
             .is_some_and(|extra| !extra.map.is_empty())
     }
 
-    /// The custom fields, in file order. They are decoded with every call.
+    /// The custom fields, in file order; the attributes of the object from version 1.0 on. They
+    /// are decoded with every call.
     pub fn custom(&self) -> Vec<CustomField> {
+        #[cfg(feature = "generations")]
+        if let Some(part) = self.part() {
+            return layout::pairs(&part.object.attributes)
+                .into_iter()
+                .map(|(key, cbor)| CustomField { key, cbor })
+                .collect();
+        }
         match &self.extra {
             Some(extra) if !extra.map.is_empty() => layout::custom_fields(&extra.map)
                 .into_iter()
@@ -189,6 +220,45 @@ impl Entry {
         }
     }
 
+    /// The object that this is a component of, where it is not one tensor.
+    #[cfg(feature = "generations")]
+    pub fn object(&self) -> Option<&str> {
+        let part = self.part()?;
+        part.is_component.then_some(&*part.object.name)
+    }
+
+    /// The component's own name, the end of the entry's.
+    #[cfg(feature = "generations")]
+    pub fn component(&self) -> Option<&str> {
+        // Behind the object's name there is a slash.
+        let start = self.object()?.len().saturating_add(1);
+        self.name.get(start..)
+    }
+
+    /// The shape of the object that this is a component of; the entry's own is that of its
+    /// elements in a row.
+    #[cfg(feature = "generations")]
+    pub fn object_shape(&self) -> Option<&Shape> {
+        let part = self.part()?;
+        part.is_component.then_some(&part.object.shape)
+    }
+
+    /// The dtype that a logical type is stored as.
+    #[cfg(feature = "generations")]
+    pub fn storage_dtype(&self) -> Option<&str> {
+        self.part()?.storage.map(DType::name)
+    }
+
+    #[cfg(feature = "generations")]
+    pub(crate) fn part(&self) -> Option<&Part> {
+        self.extra.as_ref()?.part.as_deref()
+    }
+
+    #[cfg(feature = "generations")]
+    pub(crate) fn is_component(&self) -> bool {
+        self.part().is_some_and(|part| part.is_component)
+    }
+
     fn unknown(&self) -> Option<&Unknown> {
         self.extra.as_ref()?.unknown.as_deref()
     }
@@ -196,7 +266,14 @@ impl Entry {
     /// Dtype and decoded length of a tensor that is all there.
     fn dense_len(&self) -> Option<(DType, u64)> {
         let dtype = self.dtype?;
-        let known = self.layout.is_dense() && self.encoding != Encoding::Other;
+        #[cfg(feature = "generations")]
+        let is_whole = match self.part() {
+            Some(part) => part.why.is_none(),
+            None => self.layout.is_dense(),
+        };
+        #[cfg(not(feature = "generations"))]
+        let is_whole = self.layout.is_dense();
+        let known = is_whole && self.encoding != Encoding::Other;
         let len = self.shape.byte_len(dtype).ok()??;
         known.then_some((dtype, len))
     }
@@ -207,16 +284,29 @@ impl Entry {
             && self.dtype.is_some_and(|dtype| dtype.swap_size() > 1)
     }
 
-    fn at(&self, field: &'static str) -> At {
+    pub(crate) fn at(&self, field: &'static str) -> At {
         At::new(self.offset, field).entry(self.ordinal as u64)
     }
 
     /// Why the tensor can't be read, if so.
-    fn unsupported(&self) -> Option<Error> {
+    pub(crate) fn unsupported(&self) -> Option<Error> {
+        #[cfg(feature = "generations")]
+        let is_part = match self.part() {
+            Some(part) => match &part.why {
+                Some(what) => {
+                    let (what, at) = (what.clone(), self.at("data"));
+                    return Some(Error::Unsupported { what, at });
+                }
+                None => true,
+            },
+            None => false,
+        };
+        #[cfg(not(feature = "generations"))]
+        let is_part = false;
         let (what, field) = if self.dtype.is_none() {
             let name = self.dtype_name().into();
             (Unsupported::DType { name }, "dtype")
-        } else if !self.layout.is_dense() {
+        } else if !self.layout.is_dense() && !is_part {
             let name = self.layout_name().into();
             (Unsupported::Layout { name }, "layout")
         } else {
@@ -229,8 +319,8 @@ impl Entry {
                 Encoding::Zstd if self.is_swapped() => {
                     (Unsupported::ZstdEndianness, "data_endianness")
                 }
-                Encoding::Zstd if cfg!(feature = "zstd") => return None,
-                Encoding::Zstd => (Unsupported::ZstdDisabled, "encoding"),
+                Encoding::Zstd | Encoding::ZstdSeekable if cfg!(feature = "zstd") => return None,
+                Encoding::Zstd | Encoding::ZstdSeekable => (Unsupported::ZstdDisabled, "encoding"),
             }
         };
         let at = self.at(field);
@@ -244,6 +334,9 @@ enum Stored {
     Swapped(Swapped<Window<Arc<dyn Source>>>),
     #[cfg(feature = "zstd")]
     Zstd(crate::encoding::Blob),
+    /// Of generation 2, whose bytes may have rules of their own.
+    #[cfg(feature = "generations")]
+    Ruled(Arc<dyn Source>),
 }
 
 impl Archive {
@@ -271,9 +364,10 @@ impl Archive {
     /// # Errors
     /// What the file breaks, or what the source fails with.
     pub fn from_source(source: impl Source + 'static, options: &ReadOptions) -> Result<Self> {
+        let source: Arc<dyn Source> = Arc::new(source);
         let index = Index::parse(&source, options)?;
         Ok(Self {
-            source: Arc::new(source),
+            source,
             index: Arc::new(index),
         })
     }
@@ -288,9 +382,51 @@ impl Archive {
         self.index.find(name)
     }
 
-    /// The format version: always 0.1.
+    /// The generation, as people name it.
     pub fn version(&self) -> &'static str {
-        "0.1"
+        self.index.generation.name()
+    }
+
+    /// The generation of the format.
+    pub fn generation(&self) -> Generation {
+        self.index.generation
+    }
+
+    /// The file's own attributes, in file order. They are decoded with every call.
+    #[cfg(feature = "generations")]
+    pub fn attributes(&self) -> Vec<CustomField> {
+        let pairs = layout::pairs(&self.about().attributes);
+        let field = |(key, cbor)| CustomField { key, cbor };
+        pairs.into_iter().map(field).collect()
+    }
+
+    /// `version` as a file of generation 1 has it, such as `1.2.0`.
+    #[cfg(feature = "generations")]
+    pub fn version_text(&self) -> Option<&str> {
+        Some(&*self.about().version).filter(|text| !text.is_empty())
+    }
+
+    /// What a file of version 1.0 says about its writer.
+    #[cfg(feature = "generations")]
+    pub fn generator(&self) -> Option<&str> {
+        self.about().generator.as_deref()
+    }
+
+    /// The other files that have data of this one, in generation 2.
+    #[cfg(feature = "generations")]
+    pub fn shards(&self) -> &[Shard] {
+        &self.about().shards
+    }
+
+    /// Whether the file has no list of tensors, only data for another file.
+    #[cfg(feature = "generations")]
+    pub fn is_data_shard(&self) -> bool {
+        self.about().is_data_shard
+    }
+
+    #[cfg(feature = "generations")]
+    fn about(&self) -> &About {
+        &self.index.about
     }
 
     /// Size of the file in bytes.
@@ -312,6 +448,8 @@ impl Archive {
             Stored::Swapped(swapped) => swapped.read(0..swapped.size())?,
             #[cfg(feature = "zstd")]
             Stored::Zstd(blob) => blob.decode()?,
+            #[cfg(feature = "generations")]
+            Stored::Ruled(source) => source.read(0..source.size())?,
         };
         Tensor::new(dtype, entry.shape.clone(), data).map_err(|error| {
             Error::Build(BuildError::Shape {
@@ -336,6 +474,8 @@ impl Archive {
             Stored::Swapped(swapped) => Ok(swapped.read_into(0, out)?),
             #[cfg(feature = "zstd")]
             Stored::Zstd(blob) => blob.decode_into(out),
+            #[cfg(feature = "generations")]
+            Stored::Ruled(source) => Ok(source.read_into(0, out)?),
         }
     }
 
@@ -353,6 +493,8 @@ impl Archive {
             Stored::Swapped(swapped) => Arc::new(swapped),
             #[cfg(feature = "zstd")]
             Stored::Zstd(blob) => Arc::new(crate::encoding::Decoded::new(blob)),
+            #[cfg(feature = "generations")]
+            Stored::Ruled(source) => source,
         })
     }
 
@@ -395,7 +537,21 @@ impl Archive {
         Ok(report)
     }
 
-    fn verify_entry(&self, entry: &Entry, threads: usize, ticker: &Ticker<'_>) -> Result<Item> {
+    pub(crate) fn verify_entry(
+        &self,
+        entry: &Entry,
+        threads: usize,
+        ticker: &Ticker<'_>,
+    ) -> Result<Item> {
+        #[cfg(feature = "generations")]
+        {
+            if let Some(part) = entry.part().filter(|part| !part.hidden.is_empty()) {
+                return self.verify_hidden(entry, &part.hidden, threads, ticker);
+            }
+            if entry.generation == Generation::V2 {
+                return self.verify_decoded(entry, ticker);
+            }
+        }
         match self.locate(entry) {
             Err(error) => {
                 let (outcome, note) = outcome_of(error)?;
@@ -442,7 +598,7 @@ impl Archive {
     ) -> Result<Option<Checksum>> {
         let range = entry.offset..entry.offset.saturating_add(entry.size);
         let mut hasher = match entry.checksum() {
-            None | Some(Checksum::Other(_)) => return Ok(None),
+            None | Some(Checksum::Other(_) | Checksum::Xxh3(_)) => return Ok(None),
             Some(Checksum::Crc32c(_)) => {
                 let crc = crc32c_source(&self.source, range, threads, ticker)?;
                 return Ok(Some(Checksum::Crc32c(crc)));
@@ -458,6 +614,15 @@ impl Archive {
 
     /// What readers tolerate but no careful writer leaves behind.
     fn warn(&self, report: &mut Report) {
+        let here = |entry: &&Entry| {
+            #[cfg(feature = "generations")]
+            let elsewhere = entry.part().is_some_and(|part| {
+                matches!(part.why, Some(Unsupported::Shard { .. })) || !part.hidden.is_empty()
+            });
+            #[cfg(not(feature = "generations"))]
+            let elsewhere = false;
+            entry.size > 0 && !elsewhere
+        };
         for entry in self.entries() {
             if entry.layout == Layout::Absent {
                 report.warnings.push(format!(
@@ -474,7 +639,7 @@ impl Archive {
                 ));
             }
         }
-        let mut sorted: Vec<&Entry> = self.entries().iter().filter(|e| e.size > 0).collect();
+        let mut sorted: Vec<&Entry> = self.entries().iter().filter(here).collect();
         sorted.sort_by_key(|entry| (entry.offset, entry.size));
         for (left, right) in sorted.iter().zip(sorted.iter().skip(1)) {
             // Tensors that share all their data are tied, which is meant.
@@ -487,6 +652,10 @@ impl Archive {
                 ));
             }
         }
+        if self.generation() == Generation::V2 {
+            // What an append leaves behind lies anywhere.
+            return;
+        }
         let data_end = self.entries().iter().map(|entry| entry.offset + entry.size);
         let data_end = data_end.max().unwrap_or(self.index.start);
         if data_end + layout::ALIGN <= self.index.start {
@@ -495,6 +664,21 @@ impl Archive {
                 self.index.start - data_end
             ));
         }
+    }
+
+    /// Refuses to decode more than the caller wants to.
+    #[cfg(feature = "zstd")]
+    pub(crate) fn check_decoded(&self, value: u64, at: At) -> Result<()> {
+        let (limit, max) = ("max_decoded_bytes", self.index.limits.max_decoded_bytes);
+        if value > max {
+            return Err(Error::Limit(tensor_core::LimitExceeded {
+                limit,
+                value,
+                max,
+                at,
+            }));
+        }
+        Ok(())
     }
 
     /// Where the entry's bytes are, after checking that it is ours and can be read.
@@ -510,6 +694,10 @@ impl Archive {
             let at = entry.at("shape");
             return Err(Error::Invalid { rule, at });
         };
+        #[cfg(feature = "generations")]
+        if entry.generation == Generation::V2 {
+            return Ok((dtype, Stored::Ruled(self.ruled(entry, decoded)?)));
+        }
         let range = entry.offset..entry.offset.saturating_add(entry.size);
         let window = Window::new(self.source.clone(), range)?;
         let stored = match entry.encoding {
@@ -523,16 +711,7 @@ impl Archive {
             #[cfg(feature = "zstd")]
             Encoding::Zstd => {
                 let (limits, at) = (&self.index.limits, entry.at("data"));
-                let (value, max) = (decoded, limits.max_decoded_bytes);
-                if value > max {
-                    let limit = "max_decoded_bytes";
-                    return Err(Error::Limit(tensor_core::LimitExceeded {
-                        limit,
-                        value,
-                        max,
-                        at,
-                    }));
-                }
+                self.check_decoded(decoded, at)?;
                 Stored::Zstd(crate::encoding::Blob {
                     stored: window,
                     decoded,
@@ -549,7 +728,7 @@ impl Archive {
 }
 
 /// What a file's fault in one tensor is in a report; errors that stop the walk stay errors.
-fn outcome_of(error: Error) -> Result<(Outcome, String)> {
+pub(crate) fn outcome_of(error: Error) -> Result<(Outcome, String)> {
     use tensor_core::Kind;
     let outcome = match error.kind() {
         Kind::Unsupported => Outcome::Unsupported,
@@ -568,7 +747,7 @@ fn outcome_of(error: Error) -> Result<(Outcome, String)> {
 }
 
 /// The item that says what became of an entry's checksum.
-fn compared(entry: &Entry, found: Option<&Checksum>) -> Item {
+pub(crate) fn compared(entry: &Entry, found: Option<&Checksum>) -> Item {
     match (entry.checksum(), found) {
         (Some(stored), Some(found)) => {
             let item = Item::compared(entry.name(), stored.to_string(), found.to_string());

@@ -46,6 +46,11 @@ proptest! {
         let file = builder.to_vec().unwrap();
         prop_assert_eq!(file.len() as u64, builder.encoded_len().unwrap());
         prop_assert_eq!(&file, &builder.to_vec().unwrap());
+        // A file is written in another way than a vector: once through the data, then the index.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.aero");
+        builder.write_file(&path).unwrap();
+        prop_assert_eq!(&file, &std::fs::read(&path).unwrap());
         let archive = Archive::from_bytes(file).unwrap();
         let report = archive.verify(&VerifyOptions::default()).unwrap();
         prop_assert!(!report.has_failed() && !report.has_unsupported(), "{:?}", report);

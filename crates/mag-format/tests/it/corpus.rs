@@ -17,8 +17,12 @@ fn every_real_file_gets_its_verdict() {
                 continue;
             }
             _ => {
+                // A file of another generation may be read instead.
+                let is_read = cfg!(feature = "snapshots")
+                    && manifest["generation"].is_string()
+                    && verdict == Verdict::Accept;
                 assert!(
-                    matches!(verdict, Verdict::Unsupported(_)),
+                    is_read || matches!(verdict, Verdict::Unsupported(_)),
                     "{name}: {verdict:?}"
                 );
                 continue;

@@ -15,6 +15,8 @@ mod lazy;
 mod mutation;
 mod roundtrip;
 mod saving;
+#[cfg(feature = "snapshots")]
+mod snapshots;
 
 use mag_format::{Archive, Bytes, Error, Kind, Report, VerifyOptions};
 

@@ -162,9 +162,10 @@ pub(crate) fn build(
     let mut record = Record::default();
     for (key, value) in &model.metadata {
         record.note_order(key);
-        if builder.metadata(key, value.clone()).is_ok() {
+        if Record::is_flat(value) && builder.metadata(key, value.clone()).is_ok() {
             continue;
         }
+        losses.extend(Record::loss_of(key, value));
         // What JSON has no form for goes as text, with a note of what it was.
         let text = record.text_of(key, value);
         if let Err(error) = builder.metadata(key, text) {

@@ -182,9 +182,12 @@ pub(crate) fn build(
         };
         let held = match scalar {
             Some(scalar) => builder.scalar(name, scalar).map(|_| ()),
-            None => builder
-                .metadata(key, record.text_of(key, value))
-                .map(|_| ()),
+            None => {
+                losses.extend(Record::loss_of(key, value));
+                builder
+                    .metadata(key, record.text_of(key, value))
+                    .map(|_| ())
+            }
         };
         if let Err(error) = held {
             losses.push(Loss::new(LossKind::Metadata, key, error.to_string()));

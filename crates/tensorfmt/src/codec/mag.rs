@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use mag_format::{Archive, Builder, DTypeCode, Entry, MetaValue};
+use mag_format::{Archive, Builder, DTypeCode, Entry, MetaValue, Timestamp};
 use tensor_core::{Order, Value};
 
 use super::{Capabilities, Describe, DescribeEntry, Prepared, lose_attributes};
@@ -9,10 +9,13 @@ use crate::convert::{Loss, LossKind, Model, Options};
 
 impl Describe for Archive {
     fn version_name(&self) -> String {
-        self.version().to_string()
+        self.generation().version().into()
     }
 
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
+        if let Some(snapshot) = self.snapshot() {
+            return snapshot.metadata().to_vec();
+        }
         self.metadata()
             .iter()
             .map(|meta| (meta.key().into(), meta.value().into()))
@@ -20,11 +23,33 @@ impl Describe for Archive {
     }
 
     fn facts(&self) -> Vec<(&'static str, Value)> {
-        vec![(
+        let checksum = self.checksum();
+        let mut facts = vec![(
             "checksum",
-            self.checksum()
-                .map_or(Value::Null, |checksum| checksum.name().into()),
-        )]
+            checksum.map_or(Value::Null, |checksum| checksum.name().into()),
+        )];
+        let Some(snapshot) = self.snapshot() else {
+            return facts;
+        };
+        let timestamp = match snapshot.timestamp() {
+            Timestamp::Unix(seconds) => Value::from(*seconds),
+            Timestamp::Text(text) => text.as_str().into(),
+            _ => Value::Null,
+        };
+        facts.push(("timestamp", timestamp));
+        facts.extend(
+            [
+                (
+                    "magnetron_ver",
+                    snapshot.magnetron_version().map(Value::from),
+                ),
+                ("manifest_ver", snapshot.manifest_version().map(Value::from)),
+                ("snapshot_ver", snapshot.snapshot_version().map(Value::from)),
+            ]
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, value?))),
+        );
+        facts
     }
 }
 

@@ -47,6 +47,7 @@ pub(crate) fn build(
     let mut builder = Builder::new();
     let mut record = Record::default();
     for (key, value) in &model.metadata {
+        losses.extend(Record::loss_of(key, value));
         builder.metadata(key, record.text_of(key, value))?;
     }
     for tensor in &tensors {

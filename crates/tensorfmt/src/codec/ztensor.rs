@@ -2,7 +2,8 @@ use std::borrow::Cow;
 
 use tensor_core::{DType, Order, Value};
 use ztensor_format::{
-    Algorithm, Archive, BuildError, Builder, Checksum, Encoding, Endianness, Entry, TensorOptions,
+    Algorithm, Archive, BuildError, Builder, Checksum, Encoding, Endianness, Entry, Generation,
+    TensorOptions,
 };
 
 use super::{Capabilities, Describe, DescribeEntry, Native, Prepared, lose_metadata};
@@ -13,6 +14,64 @@ impl Describe for Archive {
     fn version_name(&self) -> String {
         self.version().into()
     }
+
+    fn metadata_pairs(&self) -> Vec<(String, Value)> {
+        let mut pairs: Vec<_> = self
+            .attributes()
+            .iter()
+            .map(|field| (field.key().to_owned(), field.value()))
+            .collect();
+        let is_taken = pairs.iter().any(|(key, _)| key == GENERATOR);
+        if let Some(generator) = self.generator().filter(|_| !is_taken) {
+            pairs.insert(0, (GENERATOR.into(), generator.into()));
+        }
+        pairs
+    }
+
+    fn facts(&self) -> Vec<(&'static str, Value)> {
+        let mut facts = Vec::new();
+        if let Some(text) = self.version_text() {
+            facts.push(("manifest_version", text.into()));
+        }
+        if !self.shards().is_empty() {
+            let shard = |shard: &ztensor_format::Shard| {
+                let digest = shard.digest().to_string();
+                let about = vec![
+                    ("size".into(), shard.size().into()),
+                    ("digest".into(), digest.into()),
+                ];
+                (Value::from(shard.label()), Value::Map(about))
+            };
+            facts.push((
+                "shards",
+                Value::Map(self.shards().iter().map(shard).collect()),
+            ));
+        }
+        if self.is_data_shard() {
+            facts.push(("data_shard", true.into()));
+        }
+        facts
+    }
+}
+
+/// What a file of version 1.0 says about its writer, beside its attributes.
+const GENERATOR: &str = "generator";
+
+/// What a component says about the object it is a part of, under the keys of listings.
+fn object_of(entry: &Entry) -> Vec<(&'static str, Value)> {
+    let (Some(object), Some(component)) = (entry.object(), entry.component()) else {
+        return Vec::new();
+    };
+    let mut pairs = vec![
+        ("object", object.into()),
+        ("component", component.into()),
+        ("format", entry.layout_name().into()),
+    ];
+    if let Some(shape) = entry.object_shape() {
+        let dims = shape.dims().iter().map(|&dim| dim.into());
+        pairs.push(("object_shape", Value::List(dims.collect())));
+    }
+    pairs
 }
 
 impl DescribeEntry for Entry {
@@ -29,8 +88,11 @@ impl DescribeEntry for Entry {
     }
 
     fn extras(&self) -> Vec<(&'static str, Value)> {
-        let mut extras = Vec::new();
-        if !self.layout().is_dense() {
+        let mut extras = object_of(self);
+        if let Some(storage) = self.storage_dtype() {
+            extras.push(("storage_dtype", storage.into()));
+        }
+        if extras.is_empty() && !self.layout().is_dense() {
             extras.push(("layout", self.layout_name().into()));
         }
         if let Some(endianness) = self.endianness() {
@@ -61,6 +123,20 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
         entry.order(),
         archive.data(entry).map_err(|error| error.to_string()),
     );
+    if archive.generation() != Generation::V0_1 {
+        // None of it is a field of 0.1, and what 0.1 can't hold is to be told.
+        let custom = entry.custom().into_iter();
+        tensor.attributes = custom
+            .map(|field| (field.key().to_owned(), field.value()))
+            .collect();
+        for (key, value) in object_of(entry) {
+            if !tensor.attributes.iter().any(|(taken, _)| taken == key) {
+                tensor.attributes.push((key.into(), value));
+            }
+        }
+        tensor.checksum = entry.checksum().map(|checksum| checksum.to_string());
+        return tensor;
+    }
     let mut native = TensorOptions::new();
     for field in entry.custom() {
         tensor.attributes.push((field.key().into(), field.value()));

@@ -6,6 +6,9 @@ use tensor_core::Value;
 use super::{Loss, LossKind, Model};
 use crate::json::{float_word, from_json, to_json};
 
+/// How deep values may nest that are to be read as JSON again.
+const MAX_DEPTH: usize = 100;
+
 /// What a format whose metadata is text can't say in its own way: which metadata values are no
 /// text, and what only some formats say about single tensors. It travels as JSON under one key
 /// beside the values themselves, which stay readable for everyone:
@@ -43,11 +46,38 @@ impl Record {
             {
                 ("int", value.to_string())
             }
+            Value::BigInt(digits) => ("int", digits.clone()),
             Value::Float(value) if !value.is_finite() => ("float", float_word(*value).to_owned()),
             value => ("json", to_json(value).to_string()),
         };
         self.types.insert(key.to_owned(), kind.into());
         text
+    }
+
+    /// Whether a reader of JSON takes a value that nests like this; many stop at 128 levels.
+    pub(crate) fn is_flat(value: &Value) -> bool {
+        value.depth() <= MAX_DEPTH
+    }
+
+    /// What is lost of a value that [`text_of`](Self::text_of) turns into text, if anything is.
+    pub(crate) fn loss_of(key: &str, value: &Value) -> Option<Loss> {
+        if !matches!(value, Value::List(_) | Value::Map(_)) {
+            return None;
+        }
+        let has_no_json = |value: &Value| match value {
+            Value::Float(value) => !value.is_finite(),
+            Value::Int(value) => u64::try_from(*value).is_err() && i64::try_from(*value).is_err(),
+            Value::BigInt(_) => true,
+            _ => false,
+        };
+        let reason = if !Self::is_flat(value) {
+            format!("nested deeper than {MAX_DEPTH} levels, so that it stays JSON text")
+        } else if value.walk().any(|(_, value)| has_no_json(value)) {
+            "NaN, infinities and integers beyond 64 bits in it become text".to_owned()
+        } else {
+            return None;
+        };
+        Some(Loss::new(LossKind::Metadata, key, reason))
     }
 
     /// Notes what is said about a tensor.
@@ -127,9 +157,19 @@ impl Record {
     }
 }
 
+/// The text, if it is an integer.
+fn digits(text: &str) -> Option<&str> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let are_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    are_digits.then_some(text)
+}
+
 fn parse(kind: &str, text: &str) -> Option<Value> {
     match kind {
-        "int" => text.parse().ok().map(Value::Int),
+        "int" => Some(match text.parse() {
+            Ok(value) => Value::Int(value),
+            Err(_) => Value::BigInt(digits(text)?.into()),
+        }),
         "float" => text.parse().ok().map(Value::Float),
         "json" => serde_json::from_str(text).ok().map(|json| from_json(&json)),
         _ => None,

@@ -12,4 +12,5 @@ mod detect;
 mod matrix;
 mod page;
 mod reports;
+mod snapshots;
 mod tables;

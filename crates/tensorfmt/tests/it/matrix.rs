@@ -6,7 +6,14 @@ use std::path::Path;
 use tensorfmt::convert::{Layout, LossKind, Model, Options, PrimitivObject, Target, plan};
 use tensorfmt::{Archive, DType, Entry, Error, Format, Tensor, Value, WriteOptions};
 
-const FORMATS: [&str; 5] = ["mag", "ztensor", "burnpack", "aero", "primitiv"];
+const FORMATS: [&str; 6] = [
+    "mag",
+    "mag-snapshots",
+    "ztensor",
+    "burnpack",
+    "aero",
+    "primitiv",
+];
 
 pub(crate) fn file_name(target: Target) -> &'static str {
     match target {
@@ -329,4 +336,72 @@ fn truth_held_as_another_number_is_a_loss() {
         assert_eq!(found, Vec::new());
         assert_eq!(std::fs::read(&home).unwrap(), std::fs::read(&path).unwrap());
     }
+}
+
+/// A hand-assembled zTensor file.
+fn ztensor(name: &str) -> Archive {
+    let cases = test_data::cases("ztensor").unwrap();
+    let case = cases.into_iter().find(|case| case.name == name).unwrap();
+    Archive::from_bytes(case.bytes).unwrap()
+}
+
+/// What was an object of several components says so where the target has a place for it, and is a
+/// loss where it has none.
+#[test]
+fn components_of_later_ztensor_files_are_tensors_of_their_own() {
+    let source = ztensor("v2_csr");
+    assert_eq!(source.version(), "2");
+    let folder = tempfile::tempdir().unwrap();
+    for target in [
+        Target::Ztensor,
+        Target::Burnpack,
+        Target::Aero,
+        Target::Safetensors,
+    ] {
+        let path = folder.path().join(file_name(target));
+        convert(&source, target, &Options::default(), &path).unwrap();
+        let copy = Archive::open(&path).unwrap();
+        assert_eq!(copy.entries().len(), 3, "{target:?}");
+        for entry in source.entries() {
+            let copied = copy.entry(entry.name()).unwrap();
+            let (before, after) = (source.read_entry(&entry), copy.read_entry(&copied));
+            assert_eq!(before.unwrap(), after.unwrap(), "{target:?}");
+        }
+    }
+    // 0.1 keeps what the object was as fields of each tensor.
+    let copy = Archive::open(folder.path().join(file_name(Target::Ztensor))).unwrap();
+    let extras = copy.entry("m/values").unwrap().extras();
+    let (_, custom) = extras.iter().find(|(key, _)| *key == "custom").unwrap();
+    assert_eq!(custom.get("object"), Some(&Value::from("m")));
+    assert_eq!(custom.get("format"), Some(&Value::from("zt.sparse_csr/1")));
+    let shape = Value::List(vec![Value::Int(2), Value::Int(3)]);
+    assert_eq!(custom.get("object_shape"), Some(&shape));
+}
+
+#[test]
+fn logical_types_go_where_there_is_a_dtype() {
+    let source = ztensor("v12_f8");
+    let folder = tempfile::tempdir().unwrap();
+    for target in [
+        Target::Mag,
+        Target::Ztensor,
+        Target::Burnpack,
+        Target::Aero,
+        Target::Primitiv,
+    ] {
+        let Err(Error::Refused(refused)) = plan(Model::of(&source), target, &Options::default())
+        else {
+            panic!("{target:?}");
+        };
+        assert!(
+            format!("{refused:?}").contains("f8_e4m3fn"),
+            "{target:?}: {refused:?}"
+        );
+    }
+    let path = folder.path().join("x.safetensors");
+    let losses = convert(&source, Target::Safetensors, &Options::default(), &path).unwrap();
+    assert!(losses.is_empty(), "{losses:?}");
+    let copy = Archive::open(&path).unwrap();
+    assert_eq!(copy.entry("w").unwrap().dtype(), Some(DType::F8E4M3));
+    assert_eq!(copy.read("w").unwrap(), source.read("w").unwrap());
 }

@@ -12,6 +12,8 @@
 
 mod conformance;
 mod corpus;
+#[cfg(feature = "generations")]
+mod generations;
 mod mutation;
 mod roundtrip;
 mod saving;

@@ -1,0 +1,377 @@
+//! Generations 1.0, 1.1 and 1.2: the frame, and what its manifest says about the data.
+
+#![deny(clippy::arithmetic_side_effects)]
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::ops::Range;
+
+use tensor_core::{At, DType, Shape, Source};
+
+use crate::encoding::Encoding;
+use crate::layout::{ALIGN, MAGIC_1};
+use crate::manifest::{
+    self, About, Assembly, MAX_MANIFEST, Meaning, Object, Parser, Resolved, Written, WrittenObject,
+    field, meaning,
+};
+use crate::{Error, Generation, ReadOptions, Result, Rule, Unsupported, dtype};
+
+/// Parses a file whose first eight bytes were looked at.
+pub(crate) fn parse(
+    source: &Arc<dyn Source>,
+    options: &ReadOptions,
+) -> Result<(Assembly, About, u64)> {
+    let (range, repeated) = frame(&**source)?;
+    let start = range.start;
+    let manifest = manifest::bytes(&**source, range, options)?;
+    // The version only decides between 1.1 and 1.2, so it is known after a first pass.
+    let mut parser = Parser::new(&manifest, start, Generation::V1_0, options.limits);
+    let known = ["version", "generator", "attributes", "tensors", "objects"];
+    let [version, generator, attributes, tensors, objects] = parser.root(known)?;
+    let Some(version) = version else {
+        return parser.fail(Rule::ManifestMissing { key: "version" });
+    };
+    let version = parser
+        .at_position(version)
+        .text("version", false)?
+        .unwrap_or_default();
+    let generation = match (generation_of(&version, start)?, repeated) {
+        (_, false) => Generation::V1_0,
+        (generation, true) => generation,
+    };
+    let (list, key) = match (generation, tensors, objects) {
+        (Generation::V1_0, Some(tensors), _) => (tensors, "tensors"),
+        (Generation::V1_1 | Generation::V1_2, _, Some(objects)) => (objects, "objects"),
+        (Generation::V1_0, None, Some(_)) => {
+            let ends = "the one magic, of version 1.0,";
+            return parser.fail(Rule::Frame { ends });
+        }
+        (Generation::V1_0, ..) => return parser.fail(Rule::ManifestMissing { key: "tensors" }),
+        (_, Some(_), None) => {
+            let ends = "magics at both ends, of versions 1.1 and 1.2,";
+            return parser.fail(Rule::Frame { ends });
+        }
+        _ => return parser.fail(Rule::ManifestMissing { key: "objects" }),
+    };
+    parser.generation = generation;
+    let mut about = About {
+        version: version.as_ref().into(),
+        ..About::default()
+    };
+    if let Some(position) = attributes {
+        about.attributes = parser.at_position(position).attributes()?;
+    }
+    if let Some(position) = generator {
+        about.generator = parser
+            .at_position(position)
+            .text("generator", true)?
+            .map(|text| text.as_ref().into());
+    }
+    let mut reader = Reader {
+        source,
+        options,
+        start,
+        #[cfg(feature = "zstd")]
+        unsized_left: options.limits.max_unsized_bytes,
+        #[cfg(feature = "zstd")]
+        measured: alloc::collections::BTreeMap::new(),
+        assembly: Assembly::new(generation, options.limits, start),
+    };
+    let mut parser = parser.at_position(list);
+    let mut pairs = parser.map(key)?;
+    let mut count = 0u64;
+    while let Some(name) = parser.next(&mut pairs, true)? {
+        let Some(name) = name else { continue };
+        parser.reader.entry = Some(count);
+        count = count.saturating_add(1);
+        let object = parser.object(name)?;
+        reader.object(object)?;
+    }
+    Ok((reader.assembly, about, start))
+}
+
+/// Where the manifest is, and whether the magic is repeated behind its size.
+fn frame(source: &dyn Source) -> Result<(Range<u64>, bool)> {
+    /// Magic, one byte and its size.
+    const MIN_FILE: u64 = 17;
+    let size = source.size();
+    if size < MIN_FILE {
+        return Err(manifest::truncated("manifest size", MIN_FILE, size));
+    }
+    let last = size.saturating_sub(8);
+    let repeated = field(source, last)?.to_le_bytes() == MAGIC_1;
+    let place = match repeated {
+        true => size.saturating_sub(16),
+        false => last,
+    };
+    if place <= 8 {
+        return Err(manifest::truncated(
+            "manifest size",
+            MIN_FILE.saturating_add(8),
+            size,
+        ));
+    }
+    let got = field(source, place)?;
+    let max = place.saturating_sub(8).min(MAX_MANIFEST);
+    if got == 0 || got > max {
+        let rule = Rule::ManifestSize { got, max };
+        let at = At::new(place, "manifest size");
+        return Err(Error::Invalid { rule, at });
+    }
+    Ok((place.saturating_sub(got)..place, repeated))
+}
+
+/// What `version` says.
+fn generation_of(version: &str, at: u64) -> Result<Generation> {
+    let at = At::new(at, "version");
+    let mut parts = version.split('.');
+    let major = parts.next().unwrap_or_default();
+    if major.is_empty() || !major.bytes().all(|digit| digit.is_ascii_digit()) {
+        let rule = Rule::VersionSyntax;
+        return Err(Error::Invalid { rule, at });
+    }
+    if major.trim_start_matches('0') != "1" {
+        let version: alloc::string::String = version.chars().take(40).collect();
+        let about = alloc::format!("this is a zTensor file of version {version:?} in a 1.x frame");
+        let what = Unsupported::Version {
+            about: about.into(),
+        };
+        return Err(Error::Unsupported { what, at });
+    }
+    Ok(match parts.next() {
+        Some("0" | "1") | None => Generation::V1_1,
+        _ => Generation::V1_2,
+    })
+}
+
+struct Reader<'a> {
+    source: &'a Arc<dyn Source>,
+    options: &'a ReadOptions,
+    /// Where the manifest starts, which is where data must have ended.
+    start: u64,
+    #[cfg(feature = "zstd")]
+    unsized_left: u64,
+    /// What was measured before, since components may share their data.
+    #[cfg(feature = "zstd")]
+    measured: alloc::collections::BTreeMap<(u64, u64), u64>,
+    assembly: Assembly,
+}
+
+fn fail<T>(at: At, field: &'static str, rule: Rule) -> Result<T> {
+    let at = At { field, ..at };
+    Err(Error::Invalid { rule, at })
+}
+
+impl Reader<'_> {
+    fn object(&mut self, written: WrittenObject<'_>) -> Result<()> {
+        let WrittenObject {
+            name,
+            dtype: object_dtype,
+            format,
+            shape,
+            attributes,
+            parts,
+            at,
+        } = written;
+        let object = Arc::new(Object {
+            name: name.as_ref().into(),
+            format: format.as_ref().into(),
+            shape,
+            attributes,
+        });
+        let dense = &*format == "dense";
+        if dense && !parts.iter().any(|part| part.name == "data") {
+            return fail(at, "data", Rule::DenseData);
+        }
+        let start = self.assembly.group();
+        for part in &parts {
+            self.component(&object, dense, object_dtype.as_deref(), part)?;
+        }
+        let known = ["dense", "sparse_csr", "sparse_coo"].contains(&&*format);
+        if self.assembly.generation == Generation::V1_0 && !known {
+            let name = object.format.clone();
+            self.assembly
+                .replace(&object, start, Unsupported::Layout { name });
+        } else if !dense || parts.len() > 1 {
+            self.assembly.close(&object, start);
+        }
+        Ok(())
+    }
+
+    /// What a component's dtype is.
+    fn meaning(&self, format: &str, dtype: Option<&str>, part: &Written<'_>) -> Meaning {
+        if self.assembly.generation == Generation::V1_0 {
+            let name = dtype.unwrap_or_default();
+            return match (format, &*part.name) {
+                ("dense", "data") | ("sparse_csr" | "sparse_coo", "values") => {
+                    match dtype::from_name(name.as_bytes()) {
+                        Some(dtype) => Meaning::plain(dtype),
+                        None => Meaning::unknown(name),
+                    }
+                }
+                ("sparse_csr", "indices" | "indptr") | ("sparse_coo", "coords") => {
+                    Meaning::plain(DType::U64)
+                }
+                (_, component) => {
+                    let name: Box<str> = component.into();
+                    Meaning {
+                        name: Some("unknown".into()),
+                        why: Some(Unsupported::Component { name }),
+                        ..Meaning::unknown("")
+                    }
+                }
+            };
+        }
+        let name = part.dtype.as_deref().unwrap_or_default();
+        let Some(storage) = dtype::from_short_name(name) else {
+            return Meaning::unknown(name);
+        };
+        match part.kind.as_deref() {
+            None => Meaning::plain(storage),
+            // In this generation a type over a dtype that is not its own is one that we don't
+            // know, so there is no error.
+            Some(kind) => meaning(storage, kind, self.assembly.generation)
+                .unwrap_or_else(|_| Meaning::unknown(kind)),
+        }
+    }
+
+    fn component(
+        &mut self,
+        object: &Arc<Object>,
+        dense: bool,
+        dtype: Option<&str>,
+        part: &Written<'_>,
+    ) -> Result<()> {
+        let at = part.at;
+        let (offset, length) = (part.offset, part.length);
+        if offset.checked_rem(ALIGN) != Some(0) {
+            return fail(
+                at,
+                "offset",
+                Rule::ComponentAlignment {
+                    got: offset,
+                    align: ALIGN,
+                },
+            );
+        }
+        if offset == 0 {
+            return fail(at, "offset", Rule::OffsetMagic);
+        }
+        let end = self.start;
+        if offset.checked_add(length).is_none_or(|after| after > end) {
+            let size = length;
+            return fail(at, "length", Rule::ComponentRange { offset, size, end });
+        }
+        let (encoding, encoding_name) = match part.encoding.as_deref() {
+            None => (Encoding::Raw, None),
+            Some(name) => (Encoding::from_name(name.as_bytes()), Some(name)),
+        };
+        let meaning = self.meaning(&object.format, dtype, part);
+        let is_data = dense && part.name == "data";
+        let expected = match is_data {
+            true => match meaning.len_of(&object.shape) {
+                Ok(expected) => expected,
+                Err(()) => return fail(at, "shape", Rule::ShapeOverflow),
+            },
+            false => None,
+        };
+        let stated = part.decoded.filter(|_| encoding != Encoding::Raw);
+        let decoded = match (encoding, expected) {
+            (Encoding::Raw, Some(expected)) if length != expected => {
+                let got = length;
+                return fail(at, "length", Rule::SizeMismatch { got, expected });
+            }
+            (Encoding::Raw, _) => Some(length),
+            (_, Some(expected)) => {
+                if let Some(got) = stated.filter(|&got| got != expected) {
+                    let rule = Rule::DecodedLength { got, expected };
+                    return fail(at, "uncompressed_length", rule);
+                }
+                Some(expected)
+            }
+            (Encoding::Zstd, None) if stated.is_none() && meaning.width.is_some() => {
+                self.measure(part)?
+            }
+            (_, None) => stated,
+        };
+        let shape = match is_data {
+            true => object.shape.clone(),
+            false => match flat(decoded, meaning.width) {
+                Ok(shape) => shape,
+                Err(rule) => return fail(at, "length", rule),
+            },
+        };
+        let component = (!is_data).then_some(&*part.name);
+        self.assembly.push(
+            object,
+            component,
+            Resolved {
+                meaning,
+                shape,
+                encoding,
+                encoding_name,
+                offset,
+                length,
+                decoded,
+                digest: part.digest.clone(),
+            },
+        )
+    }
+
+    /// What compressed data decodes to where the file does not say.
+    #[cfg(feature = "zstd")]
+    fn measure(&mut self, part: &Written<'_>) -> Result<Option<u64>> {
+        let (offset, length) = (part.offset, part.length);
+        if let Some(&decoded) = self.measured.get(&(offset, length)) {
+            return Ok(Some(decoded));
+        }
+        // Frames that decode to nothing take time too, and may be counted again and again.
+        let (value, max) = (length, self.unsized_left);
+        if value > max {
+            let (limit, at) = ("max_unsized_bytes", At::new(offset, "data"));
+            return Err(Error::Limit(tensor_core::LimitExceeded {
+                limit,
+                value,
+                max,
+                at,
+            }));
+        }
+        let range = offset..offset.saturating_add(length);
+        let blob = crate::encoding::Blob {
+            stored: tensor_core::Window::new(self.source.clone(), range)?,
+            decoded: self.unsized_left,
+            max_window: self.options.limits.max_window_bytes,
+            at: At::new(offset, "data"),
+        };
+        let (decoded, is_stated) = blob.measure()?;
+        let cost = if is_stated {
+            length
+        } else {
+            decoded.max(length)
+        };
+        self.unsized_left = self.unsized_left.saturating_sub(cost);
+        self.measured.insert((offset, length), decoded);
+        Ok(Some(decoded))
+    }
+
+    #[cfg(not(feature = "zstd"))]
+    #[allow(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "the other one may fail"
+    )]
+    fn measure(&mut self, _: &Written<'_>) -> Result<Option<u64>> {
+        let _ = (self.source, self.options);
+        Ok(None)
+    }
+}
+
+/// The shape of a component: one dim, of elements where their width is known, else of bytes, and
+/// empty where not even those are.
+pub(crate) fn flat(decoded: Option<u64>, width: Option<u64>) -> Result<Shape, Rule> {
+    let (bytes, width) = (decoded.unwrap_or(0), width.unwrap_or(1));
+    match (bytes.checked_div(width), bytes.checked_rem(width)) {
+        (Some(elements), Some(0)) => Shape::new(&[elements]).map_err(|_| Rule::ShapeOverflow),
+        _ => Err(Rule::ComponentWidth { bytes, width }),
+    }
+}
