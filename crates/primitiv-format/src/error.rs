@@ -1,4 +1,3 @@
-#[cfg(feature = "std")]
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
