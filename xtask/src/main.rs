@@ -9,7 +9,10 @@ use std::time::Instant;
 mod assets;
 mod browser;
 mod demo;
+mod dependencies;
 mod fixtures;
+mod fuzz;
+mod release;
 mod workspace;
 
 /// Nothing, or one line on what failed.
@@ -20,10 +23,12 @@ type Step = (&'static str, fn() -> Outcome);
 
 struct Task {
     name: &'static str,
+    /// The one flag that the task takes; one that ends in `..` stands for any arguments, which
+    /// the task checks itself.
     flag: Option<&'static str>,
     help: &'static str,
-    /// Runs the task; the argument says whether the flag was given.
-    run: fn(bool) -> Outcome,
+    /// Runs the task with its arguments.
+    run: fn(&[String]) -> Outcome,
 }
 
 const TASKS: &[Task] = &[
@@ -31,7 +36,7 @@ const TASKS: &[Task] = &[
         name: "ci",
         flag: Some("--no-test"),
         help: "everything a change must pass, in one go; --no-test where the tests ran already",
-        run: ci,
+        run: |flags| ci(!flags.is_empty()),
     },
     Task {
         name: "demo",
@@ -79,7 +84,7 @@ const TASKS: &[Task] = &[
         name: "browser",
         flag: Some("--if-found"),
         help: "looks at `inspect --html` in Chromium, installing it unless --if-found",
-        run: browser::run,
+        run: |flags| browser::run(!flags.is_empty()),
     },
     Task {
         name: "assets",
@@ -91,13 +96,55 @@ const TASKS: &[Task] = &[
         name: "fixtures",
         flag: Some("--check"),
         help: "writes fixtures/; --check compares instead and fails on any difference",
-        run: fixtures::run,
+        run: |flags| fixtures::run(!flags.is_empty()),
+    },
+    Task {
+        name: "fuzz",
+        flag: Some("seed | --seconds N TARGET.."),
+        help: "runs the fuzz targets, 600 seconds each, and prints their figures",
+        run: fuzz::run,
     },
     Task {
         name: "msrv",
         flag: None,
         help: "no dependency of the core or a codec asks for a newer Rust than they do",
         run: |_| workspace::msrv(),
+    },
+    Task {
+        name: "hostile",
+        flag: None,
+        help: "the tests of hostile input and of overflows as a release build runs them",
+        run: |_| hostile(),
+    },
+    Task {
+        name: "width",
+        flag: None,
+        help: "checks the codecs for 32-bit targets, as far as these are installed",
+        run: |_| release::width(),
+    },
+    Task {
+        name: "dependencies",
+        flag: Some("--check"),
+        help: "writes docs/dependencies.md; --check compares instead",
+        run: |flags| dependencies::run(!flags.is_empty()),
+    },
+    Task {
+        name: "deny",
+        flag: None,
+        help: "licences, sources and advisories of dependencies, where cargo-deny is installed",
+        run: |_| release::deny(),
+    },
+    Task {
+        name: "package",
+        flag: Some("--no-verify"),
+        help: "packs every package and builds it from that; --no-verify only packs",
+        run: |flags| release::package(!flags.is_empty()),
+    },
+    Task {
+        name: "semver",
+        flag: None,
+        help: "compares the public interface with the last release's",
+        run: |_| release::semver(),
     },
 ];
 
@@ -113,9 +160,23 @@ const CI_STEPS: &[Step] = &[
     ("no-std", no_std),
     ("browser --if-found", || browser::run(true)),
     ("assets", assets::run),
+    ("width", release::width),
+    ("hostile", hostile),
+    ("dependencies --check", || dependencies::run(true)),
+    ("package --no-verify", || release::package(true)),
+    ("deny", release::deny),
 ];
 
 const TEST_STEP: &str = "test";
+
+/// The packages that read and write one format each.
+const CODECS: [&str; 5] = [
+    "aero-format",
+    "burnpack-format",
+    "mag-format",
+    "primitiv-format",
+    "ztensor-format",
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -141,12 +202,13 @@ fn run(arguments: &[String]) -> Outcome {
         .iter()
         .find(|task| task.name == name)
         .ok_or_else(|| format!("no task {name:?}; `cargo xtask help` lists them"))?;
+    let free = task.flag.is_some_and(|flag| flag.ends_with(".."));
     for flag in flags {
-        if task.flag != Some(flag.as_str()) {
+        if !free && task.flag != Some(flag.as_str()) {
             return Err(format!("{name} takes no argument {flag:?}"));
         }
     }
-    (task.run)(!flags.is_empty())
+    (task.run)(flags)
 }
 
 fn help() -> String {
@@ -199,6 +261,16 @@ fn clippy() -> Outcome {
 
 fn test() -> Outcome {
     cargo(&["test", "--workspace", "--all-features"], &[])
+}
+
+/// A release build wraps where a test build stops: the same bytes must end the same way in both.
+fn hostile() -> Outcome {
+    let mut arguments = vec!["test", "--quiet", "--release", "--all-features"];
+    for codec in CODECS {
+        arguments.extend(["--package", codec]);
+    }
+    arguments.extend(["--test", "it", "--", "conformance", "mutation"]);
+    cargo(&arguments, &[])
 }
 
 /// The program takes memory from the C library by the name that Linux has for it.

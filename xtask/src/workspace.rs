@@ -49,7 +49,7 @@ pub(crate) fn msrv() -> Outcome {
     }
 }
 
-fn metadata(arguments: &[&str]) -> Result<Value, String> {
+pub(crate) fn metadata(arguments: &[&str]) -> Result<Value, String> {
     let mut all = vec!["metadata", "--format-version", "1"];
     all.extend(arguments);
     serde_json::from_slice(&cargo_output(&all)?)
@@ -163,14 +163,14 @@ fn version(text: &str) -> Result<(u64, u64, u64), String> {
     }
 }
 
-fn list<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>, String> {
+pub(crate) fn list<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>, String> {
     value
         .get(key)
         .and_then(Value::as_array)
         .ok_or_else(|| format!("`cargo metadata` gives no list of {key}"))
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> Result<&'a str, String> {
+pub(crate) fn text<'a>(value: &'a Value, key: &str) -> Result<&'a str, String> {
     value
         .get(key)
         .and_then(Value::as_str)

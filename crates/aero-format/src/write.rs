@@ -9,6 +9,9 @@ use tensor_core::{
     WriteOptions, hinted_vec,
 };
 
+#[cfg(feature = "std")]
+use tensor_core::{AtomicFile, SealedFile};
+
 use crate::chunk::{Chunk, FourCc, INDEX, MMAP_CRITICAL, OPTIONAL, ZSTD};
 use crate::index::FIELDS;
 use crate::integrity::{
@@ -416,45 +419,45 @@ impl Builder {
         path: impl AsRef<std::path::Path>,
         options: &WriteOptions<'_>,
     ) -> Result<()> {
-        self.write_shards(path.as_ref(), &self.shards(), true, options)
-    }
-
-    #[cfg(feature = "std")]
-    fn write_shards(
-        &self,
-        path: &std::path::Path,
-        shards: &[Shard],
-        weights: bool,
-        options: &WriteOptions<'_>,
-    ) -> Result<()> {
+        let shards = self.shards();
         // With tensor hashes in a compressed index its size is known only when they are.
         let fixed = self.options.level.is_none() || !self.options.tensor_hashes;
         // What the format can't hold fails before the file is there.
-        let draft = match weights && fixed {
-            true => Some(self.layout_with(shards, true, self.blank(shards))?),
+        let draft = match fixed {
+            true => Some(self.layout_with(&shards, true, self.blank(&shards))?),
             false => None,
         };
-        let file = tensor_core::AtomicFile::create(path, options)?;
+        let file = AtomicFile::create(path, options)?;
+        let Some(draft) = draft.filter(|_| file.can_rewrite()) else {
+            let written = self.write_shards(|| Ok(file), &shards, true, options)?;
+            return Ok(written.commit()?);
+        };
         let mut sink = Sink::new(file);
-        match draft.filter(|_| sink.get_ref().can_rewrite()) {
-            Some(draft) => {
-                let layout = self.write_draft(shards, &draft, &mut sink, options)?;
-                let mut file = sink.into_inner();
-                let end = layout.header.string_table_offset + layout.header.string_table_length;
-                file.rewrite(0, &layout.control(end)?)?;
-                for (chunk, payload) in &layout.chunks {
-                    if let Payload::Bytes(bytes) = payload {
-                        file.rewrite(chunk.offset, bytes)?;
-                    }
-                }
-                Ok(file.commit()?)
-            }
-            None => {
-                let layout = self.layout(shards, weights, options)?;
-                self.write(layout, &mut sink, options)?;
-                Ok(sink.into_inner().commit()?)
+        let layout = self.write_draft(&shards, &draft, &mut sink, options)?;
+        let mut file = sink.into_inner();
+        let end = layout.header.string_table_offset + layout.header.string_table_length;
+        file.rewrite(0, &layout.control(end)?)?;
+        for (chunk, payload) in &layout.chunks {
+            if let Payload::Bytes(bytes) = payload {
+                file.rewrite(chunk.offset, bytes)?;
             }
         }
+        Ok(file.commit()?)
+    }
+
+    #[cfg(feature = "std")]
+    fn write_shards<O: Output>(
+        &self,
+        create: impl FnOnce() -> Result<O>,
+        shards: &[Shard],
+        weights: bool,
+        options: &WriteOptions<'_>,
+    ) -> Result<O> {
+        // What the format can't hold, and what can't be read, fails before the first byte.
+        let layout = self.layout(shards, weights, options)?;
+        let mut sink = Sink::new(create()?);
+        self.write(layout, &mut sink, options)?;
+        Ok(sink.into_inner())
     }
 
     /// Hashes of zeros, for a layout that has its final size.
@@ -506,11 +509,11 @@ impl Builder {
         self.layout_with(shards, true, hashed)
     }
 
-    /// Writes a set: the JSON at `path`, and `index.aero` and `part-000.aero` ... beside it. The
-    /// JSON comes last, so a set that has one is whole.
+    /// Writes a set: the JSON at `path`, and `index.aero` and `part-000.aero` ... beside it. None
+    /// of them appears before all are complete; the JSON comes last.
     ///
     /// # Errors
-    /// As [`write_file`](Self::write_file); parts may then be there, the JSON is as it was.
+    /// As [`write_file`](Self::write_file); a set that was there is as it was.
     #[cfg(feature = "std")]
     pub fn write_set(&self, path: impl AsRef<std::path::Path>) -> Result<()> {
         self.write_set_with(path, &WriteOptions::default())
@@ -532,19 +535,26 @@ impl Builder {
         let shards = self.shards();
         let per_part = usize::try_from(self.options.max_part_shards).unwrap_or(usize::MAX);
         let mut parts = Vec::new();
+        let mut files = Vec::new();
+        let mut write = |name: &str, shards: &[Shard], weights| {
+            let place = path.with_file_name(name);
+            let create = || Hashed::create(&place, options);
+            let (file, sha256, len) = self
+                .write_shards(create, shards, weights, options)?
+                .seal()?;
+            files.push(file);
+            Ok::<_, crate::Error>(json!({"path": name, "sha256": sha256, "size_bytes": len}))
+        };
         for (ordinal, part) in shards.chunks(per_part).enumerate() {
-            let name = std::format!("part-{ordinal:03}.aero");
-            let place = path.with_file_name(&name);
-            self.write_shards(&place, part, true, options)?;
-            let (sha256, size) = sha256_of(&place)?;
+            let mut entry = write(&std::format!("part-{ordinal:03}.aero"), part, true)?;
             let first = ordinal * per_part;
             let ids: Vec<usize> = (first..first + part.len()).collect();
-            let part = json!({"path": name, "sha256": sha256, "size_bytes": size, "shards": ids});
-            parts.push(part);
+            if let Some(fields) = entry.as_object_mut() {
+                fields.insert("shards".into(), ids.into());
+            }
+            parts.push(entry);
         }
-        let place = path.with_file_name("index.aero");
-        self.write_shards(&place, &shards, false, options)?;
-        let (sha256, size) = sha256_of(&place)?;
+        let index = write("index.aero", &shards, false)?;
         let set = json!({
             "format": {"name": "AEROSET", "version": [0, 1]},
             "model": {
@@ -552,12 +562,13 @@ impl Builder {
                 "architecture": self.options.architecture,
             },
             "parts": parts,
-            "global_tidx": {"path": "index.aero", "sha256": sha256, "size_bytes": size},
+            "global_tidx": index,
         });
         let text = std::format!("{set:#}\n");
-        let mut file = tensor_core::AtomicFile::create(path, options)?;
+        let mut file = AtomicFile::create(path, options)?;
         file.put(text.as_bytes())?;
-        Ok(file.commit()?)
+        files.push(file.seal()?);
+        Ok(files.into_iter().try_for_each(SealedFile::commit)?)
     }
 
     /// Fills shards with the tensors in order; a tensor that does not fit starts the next one.
@@ -1064,18 +1075,38 @@ fn compress(_: &[u8], _: i32) -> Option<Vec<u8>> {
     None
 }
 
-/// SHA-256 and size of a file that was just written.
+/// A file whose SHA-256 is taken as it is written.
 #[cfg(feature = "std")]
-fn sha256_of(path: &std::path::Path) -> Result<(String, u64)> {
-    use sha2::{Digest, Sha256};
+struct Hashed {
+    file: AtomicFile,
+    hasher: sha2::Sha256,
+    len: u64,
+}
 
-    let source = tensor_core::FileSource::open(path)?;
-    let mut hasher = Sha256::new();
-    tensor_core::walk::<crate::Error>(&source, 0..source.size(), &Ticker::default(), |piece| {
-        hasher.update(piece);
-        Ok(())
-    })?;
-    Ok((hex(&hasher.finalize()), source.size()))
+#[cfg(feature = "std")]
+impl Hashed {
+    fn create(path: &std::path::Path, options: &WriteOptions<'_>) -> Result<Self> {
+        Ok(Self {
+            file: AtomicFile::create(path, options)?,
+            hasher: sha2::Digest::new(),
+            len: 0,
+        })
+    }
+
+    /// The file, the hash in hexadecimal, and the length.
+    fn seal(self) -> Result<(SealedFile, String, u64)> {
+        let digest = sha2::Digest::finalize(self.hasher);
+        Ok((self.file.seal()?, hex(&digest), self.len))
+    }
+}
+
+#[cfg(feature = "std")]
+impl Output for Hashed {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), tensor_core::SinkError> {
+        sha2::Digest::update(&mut self.hasher, bytes);
+        self.len += bytes.len() as u64;
+        self.file.put(bytes)
+    }
 }
 
 /// A value as JSON, `None` where JSON can't hold it.

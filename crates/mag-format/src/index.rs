@@ -73,6 +73,12 @@ impl Index {
             metas = metas.saturating_sub(1);
         }
         let mut entries: Vec<Entry> = Vec::new();
+        let fixed = size_of::<Entry>() as u64;
+        let fixed = fixed.saturating_add(NameTable::MEMORY);
+        let mut memory = u64::from(tensors).saturating_mul(fixed);
+        check_memory(memory, size, options, At::new(12, "num_tensors"))?;
+        // The file has more bytes than that, each of them a record's or its data's.
+        entries.reserve_exact(usize::try_from(tensors).unwrap_or(0));
         while tensors > 0 {
             expect(&mut cursor, 0, tensors);
             if let Some(first) = entries.first() {
@@ -82,6 +88,11 @@ impl Index {
             let record_offset = cursor.position();
             cursor.set_entry(Some(entries.len() as u64));
             let record = TensorRecord::parse(&mut cursor)?;
+            memory = memory
+                .saturating_add(record.key.len() as u64)
+                .saturating_add(record.shape.heap_bytes());
+            let at = At::new(record_offset, "key").entry(entries.len() as u64);
+            check_memory(memory, size, options, at)?;
             entries.push(Entry {
                 archive: id,
                 ordinal: entries.len(),
@@ -222,6 +233,21 @@ fn check_counts(header: &Header, cursor: &Cursor<'_>, options: &ReadOptions) -> 
                 at,
             }));
         }
+    }
+    Ok(())
+}
+
+fn check_memory(memory: u64, file_len: u64, options: &ReadOptions, at: At) -> Result<()> {
+    let max = options.limits.max_index_overhead;
+    let value = memory.saturating_sub(file_len);
+    if value > max {
+        let limit = "max_index_overhead";
+        return Err(Error::Limit(LimitExceeded {
+            limit,
+            value,
+            max,
+            at,
+        }));
     }
     Ok(())
 }

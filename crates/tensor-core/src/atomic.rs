@@ -2,7 +2,7 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::{Builder, NamedTempFile};
+use tempfile::{Builder, NamedTempFile, TempPath};
 
 use crate::{FileError, Output, SinkError, WriteOptions};
 
@@ -17,7 +17,8 @@ const BUFFER: usize = 256 << 10;
 ///
 /// An existing target keeps its mode, a new one gets the umask's. A target that is a symbolic
 /// link stays one: the file that it points to is replaced. Of several hard links only the one
-/// named is. A device or a pipe is written to, never replaced. A process that is killed leaves a `.tensorfmt-*` file in the folder.
+/// named is. A device or a pipe is written to, never replaced. A process that is killed leaves a
+/// `.tensorfmt-*.tmp` file in the folder, which may be deleted.
 ///
 /// ```
 /// use tensor_core::{AtomicFile, Output, WriteOptions};
@@ -108,6 +109,15 @@ impl AtomicFile {
     /// # Errors
     /// What the operating system says; the target is then as it was, unless written in place.
     pub fn commit(self) -> Result<(), FileError> {
+        self.seal()?.commit()
+    }
+
+    /// Flushes and closes the file, which is then complete but has yet to appear. Files that
+    /// belong together are all sealed before the first one appears.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub fn seal(self) -> Result<SealedFile, FileError> {
         let Self {
             target,
             out,
@@ -115,28 +125,61 @@ impl AtomicFile {
             ..
         } = self;
         let fail = |error| FileError::new(&target, bare(error));
-        let flushed = |error: io::Error| fail(error);
-        match out {
+        let temporary = match out {
             Destination::InPlace(writer) => {
                 let file = writer
                     .into_inner()
-                    .map_err(|error| flushed(error.into_error()))?;
+                    .map_err(|error| fail(error.into_error()))?;
                 if durable {
                     file.sync_all().map_err(fail)?;
                 }
+                None
             }
             Destination::Beside(writer) => {
                 let file = writer
                     .into_inner()
-                    .map_err(|error| flushed(error.into_error()))?;
+                    .map_err(|error| fail(error.into_error()))?;
                 if durable {
                     file.as_file().sync_all().map_err(fail)?;
                 }
-                file.persist(&target)
-                    .map_err(|error| fail(rename_error(error.error)))?;
-                if durable {
-                    sync_folder(&target).map_err(fail)?;
-                }
+                Some(file.into_temp_path())
+            }
+        };
+        Ok(SealedFile {
+            target,
+            temporary,
+            durable,
+        })
+    }
+}
+
+/// A complete file that has yet to appear; see [`AtomicFile::seal`]. Dropping it removes it.
+#[derive(Debug)]
+pub struct SealedFile {
+    target: PathBuf,
+    /// `None` where the file was written in place, and is there already.
+    temporary: Option<TempPath>,
+    durable: bool,
+}
+
+impl SealedFile {
+    /// Makes the file appear.
+    ///
+    /// # Errors
+    /// What the operating system says; the target is then as it was.
+    pub fn commit(self) -> Result<(), FileError> {
+        let Self {
+            target,
+            temporary,
+            durable,
+        } = self;
+        let fail = |error| FileError::new(&target, bare(error));
+        if let Some(temporary) = temporary {
+            temporary
+                .persist(&target)
+                .map_err(|error| fail(rename_error(error.error)))?;
+            if durable {
+                sync_folder(&target).map_err(fail)?;
             }
         }
         Ok(())

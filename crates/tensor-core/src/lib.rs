@@ -58,7 +58,7 @@ mod value;
 pub use adapt::{Cast, CastCounts, Swapped, Transposed};
 pub use archive_id::ArchiveId;
 #[cfg(feature = "std")]
-pub use atomic::AtomicFile;
+pub use atomic::{AtomicFile, SealedFile};
 pub use buffer::AlignedBytes;
 pub use bytes::Bytes;
 pub use cast::cast_slice;

@@ -67,6 +67,13 @@ pub struct DuplicateName {
 }
 
 impl NameTable {
+    /// The most bytes of memory that a name takes in the table of a list that is complete.
+    pub const MEMORY: u64 = {
+        // A position and a byte for its slot, of which up to eight in seven, rounded up to a power
+        // of two, are there.
+        (size_of::<usize>() as u64 + 1) * 16 / 7 + 1
+    };
+
     /// The table of all names of `list`.
     ///
     /// # Errors

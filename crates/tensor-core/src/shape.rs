@@ -43,6 +43,14 @@ impl Shape {
         elements: 1,
     };
 
+    /// Bytes of memory that the dims take outside of the value itself.
+    pub fn heap_bytes(&self) -> u64 {
+        match &self.dims {
+            Dims::Inline { .. } => 0,
+            Dims::Heap(dims) => size_of_val::<[u64]>(dims) as u64,
+        }
+    }
+
     /// Checks that the element count fits `u64` and copies the dims.
     ///
     /// # Errors

@@ -96,11 +96,6 @@ impl<O: Output> Sink<O> {
         self.position
     }
 
-    /// The output.
-    pub fn get_ref(&self) -> &O {
-        &self.out
-    }
-
     /// What was put, where the output is the value itself.
     pub fn into_inner(self) -> O {
         self.out

@@ -1,16 +1,18 @@
 //! The bridge to everyone else: `.safetensors`, read lazily and written in call order.
 //!
-//! The header's grammar is the `safetensors` crate's; this module reads no more of a file than
+//! The dtypes are the `safetensors` crate's; this module reads no more of a file than
 //! that header, and writes files whose bytes depend on nothing but the calls.
 
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use ::safetensors::tensor::{Dtype, Metadata, SafeTensorError, TensorInfo};
-use serde::de::{Deserialize, Deserializer, IntoDeserializer, MapAccess, Visitor};
+use ::safetensors::tensor::Dtype;
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, Visitor};
 use tensor_core::{
     ArchiveId, At, AtomicFile, Bytes, CastError, DType, FileError, Item, Kind, LimitExceeded,
     NameTable, Order, Outcome, Report, Shape, ShapeError, Sink, SinkError, Source, SourceError,
@@ -19,6 +21,10 @@ use tensor_core::{
 
 /// The longest header that the safetensors crate accepts, in bytes.
 pub const MAX_HEADER: u64 = 100_000_000;
+
+/// Bytes of memory that the list of tensors may take beyond the size of the file. A tensor takes
+/// some 170 bytes; this only stops files of hundreds of thousands of tensors without data.
+pub const MAX_INDEX_OVERHEAD: u64 = 64 << 20;
 
 /// Why a safetensors file could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -172,6 +178,12 @@ pub(crate) fn name_of(dtype: DType) -> Option<Dtype> {
     all.into_iter().find(|&name| dtype_of(name) == Some(dtype))
 }
 
+/// Spellings that need no memory of their own.
+const SPELLINGS: [&str; 15] = [
+    "BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F16", "BF16", "F32", "F64",
+    "F8_E4M3", "F8_E5M2",
+];
+
 /// An open safetensors file: its header, with the data read on demand.
 #[derive(Clone)]
 pub struct Archive {
@@ -191,8 +203,8 @@ struct Index {
 #[derive(Clone, Debug)]
 pub struct Entry {
     archive: ArchiveId,
-    name: String,
-    spelling: String,
+    name: Box<str>,
+    spelling: Cow<'static, str>,
     dtype: Option<DType>,
     shape: Shape,
     offset: u64,
@@ -328,7 +340,7 @@ impl Archive {
             return Err(Error::Build("the entry belongs to another archive".into()));
         }
         let Some(dtype) = entry.dtype else {
-            let (name, dtype) = (entry.name.clone(), entry.spelling.clone());
+            let (name, dtype) = (entry.name().to_owned(), entry.spelling.to_string());
             return Err(Error::Unsupported { name, dtype });
         };
         Ok((dtype, entry.offset..entry.offset + entry.len))
@@ -378,26 +390,36 @@ impl Index {
         }
         let data_start = 8 + len;
         let text = source.read(8..data_start)?;
-        let header: Header =
-            serde_json::from_slice(&text).map_err(|error| Error::invalid(error.to_string()))?;
-        header.check(size - data_start)?;
-        let id = ArchiveId::next();
-        let mut entries = Vec::with_capacity(header.tensors.len());
-        for (name, info) in header.tensors {
-            let shape = Shape::new(&info.shape).map_err(|e| Error::invalid(e.to_string()))?;
-            let dtype = info.known().and_then(dtype_of);
-            let (offset, len) = (data_start + info.range.0, info.range.1 - info.range.0);
-            entries.push(Entry {
-                archive: id,
-                name,
-                spelling: info.dtype,
-                dtype,
-                shape,
-                offset,
-                len,
-            });
-        }
+        let memory = Cell::new(0);
+        let most = size.saturating_add(MAX_INDEX_OVERHEAD);
+        let header = HeaderOf {
+            memory: &memory,
+            most,
+        };
+        let mut parser = serde_json::Deserializer::from_slice(&text);
+        let header = header.deserialize(&mut parser);
+        let header = header.and_then(|header| parser.end().map(|()| header));
+        let header = header.map_err(|error| match memory.get() > most {
+            true => Error::Limit(LimitExceeded {
+                limit: "safetensors::MAX_INDEX_OVERHEAD",
+                value: memory.get() - size,
+                max: MAX_INDEX_OVERHEAD,
+                at: At::new(8, "header"),
+            }),
+            false => Error::invalid(error.to_string()),
+        })?;
+        // It is gone where it was read from a file.
+        drop(text);
+        let Header {
+            id,
+            mut entries,
+            metadata,
+        } = header;
         entries.sort_by_key(|entry| (entry.offset, entry.len));
+        check(&entries, size - data_start)?;
+        for entry in &mut entries {
+            entry.offset += data_start;
+        }
         let names = NameTable::of(&entries, Entry::name).map_err(|twice| {
             let name = entries.get(twice.second).map_or("", Entry::name);
             Error::invalid(format!("tensor {name:?} is listed twice"))
@@ -406,16 +428,16 @@ impl Index {
             id,
             entries,
             names,
-            metadata: header.metadata,
+            metadata,
         })
     }
 }
 
-/// The header as it stands: order and duplicates stay visible, unknown dtypes are text.
-#[derive(Default)]
+/// The header as it stands: order and duplicates stay visible, offsets are those of the header.
 struct Header {
+    id: ArchiveId,
     metadata: Vec<(String, String)>,
-    tensors: Vec<(String, Info)>,
+    entries: Vec<Entry>,
 }
 
 #[derive(serde::Deserialize)]
@@ -427,99 +449,136 @@ struct Info {
     range: (u64, u64),
 }
 
-impl Info {
-    fn known(&self) -> Option<Dtype> {
-        let text: serde::de::value::StrDeserializer<'_, serde::de::value::Error> =
-            self.dtype.as_str().into_deserializer();
-        Dtype::deserialize(text).ok()
-    }
+/// What a dtype is called in headers, if the safetensors crate knows it.
+fn known(spelling: &str) -> Option<Dtype> {
+    let text: serde::de::value::StrDeserializer<'_, serde::de::value::Error> =
+        spelling.into_deserializer();
+    Dtype::deserialize(text).ok()
 }
 
-impl Header {
-    /// Checks ranges and sizes: by the safetensors crate where it knows every dtype, else only
-    /// that the ranges fit.
-    fn check(&self, data_len: u64) -> Result<()> {
-        let mut infos = Vec::with_capacity(self.tensors.len());
-        for (name, info) in &self.tensors {
-            if info.range.0 > info.range.1 || info.range.1 > data_len {
-                let (start, end) = info.range;
-                return Err(Error::invalid(format!(
-                    "tensor {name:?} lies at {start}..{end} of {data_len} bytes of data"
-                )));
-            }
-            if let (Some(dtype), Some(shape), Some(data_offsets)) = (
-                info.known(),
-                info.shape
-                    .iter()
-                    .map(|&dim| usize::try_from(dim).ok())
-                    .collect(),
-                usize::try_from(info.range.0)
-                    .ok()
-                    .zip(usize::try_from(info.range.1).ok()),
-            ) {
-                infos.push((
-                    name.clone(),
-                    TensorInfo {
-                        dtype,
-                        shape,
-                        data_offsets,
-                    },
-                ));
-            }
-        }
-        infos.sort_by_key(|(_, info)| info.data_offsets);
-        if infos.len() < self.tensors.len() {
-            return Ok(());
-        }
-        let metadata = Metadata::new(None, infos).map_err(|error| match error {
-            SafeTensorError::InvalidOffset(name) => {
-                Error::invalid(format!("tensor {name:?} overlaps another or leaves a gap"))
-            }
-            SafeTensorError::TensorInvalidInfo => {
-                Error::invalid("a tensor's range is not what its dtype and shape ask for")
-            }
-            error => Error::invalid(error.to_string()),
-        })?;
-        if metadata.data_len() as u64 != data_len {
+/// Checks ranges and sizes of entries in the order of their data: all of it where every dtype is
+/// known, else only that the ranges fit.
+fn check(entries: &[Entry], data_len: u64) -> Result<()> {
+    if let Some(entry) = entries.iter().find(|entry| {
+        entry
+            .offset
+            .checked_add(entry.len)
+            .is_none_or(|end| end > data_len)
+    }) {
+        let (name, start, len) = (&entry.name, entry.offset, entry.len);
+        return Err(Error::invalid(format!(
+            "tensor {name:?} takes {len} bytes from {start} on, of {data_len} bytes of data"
+        )));
+    }
+    if entries.iter().any(|entry| known(&entry.spelling).is_none()) {
+        return Ok(());
+    }
+    let mut taken = 0;
+    for entry in entries {
+        let name = &entry.name;
+        let bits = known(&entry.spelling).and_then(|dtype| bits(entry.shape.dims(), dtype));
+        if entry.offset != taken {
             return Err(Error::invalid(format!(
-                "the tensors take {} bytes, the file has {data_len} of data",
-                metadata.data_len()
+                "tensor {name:?} overlaps another or leaves a gap"
             )));
         }
-        Ok(())
+        if bits.is_none_or(|bits| entry.len.checked_mul(8) != Some(bits)) {
+            return Err(Error::invalid(format!(
+                "the range of tensor {name:?} is not what its dtype and shape ask for"
+            )));
+        }
+        taken += entry.len;
+    }
+    if taken != data_len {
+        return Err(Error::invalid(format!(
+            "the tensors take {taken} bytes, the file has {data_len} of data"
+        )));
+    }
+    Ok(())
+}
+
+/// Parses a [`Header`], and stops where its entries take more memory than they may.
+struct HeaderOf<'a> {
+    memory: &'a Cell<u64>,
+    most: u64,
+}
+
+impl HeaderOf<'_> {
+    /// Counts the memory of one entry, with what a growing list has to spare.
+    fn take<E: serde::de::Error>(&self, entry: &Entry) -> Result<(), E> {
+        let fixed = size_of::<Entry>() as u64 * 9 / 8 + NameTable::MEMORY;
+        let more = entry.name.len() as u64 + entry.shape.heap_bytes();
+        let memory = self.memory.get() + fixed + more;
+        self.memory.set(memory);
+        match memory > self.most {
+            true => Err(E::custom("too many tensors")),
+            false => Ok(()),
+        }
     }
 }
 
-impl<'de> Deserialize<'de> for Header {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
+impl<'de> DeserializeSeed<'de> for HeaderOf<'_> {
+    type Value = Header;
 
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Header;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Header, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of tensors")
-            }
+impl<'de> Visitor<'de> for HeaderOf<'_> {
+    type Value = Header;
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
-                let mut header = Header::default();
-                let mut seen = false;
-                while let Some(key) = map.next_key::<String>()? {
-                    if key != "__metadata__" {
-                        header.tensors.push((key, map.next_value()?));
-                    } else if seen {
-                        return Err(serde::de::Error::custom("__metadata__ is there twice"));
-                    } else {
-                        seen = true;
-                        header.metadata = map.next_value::<Pairs>()?.0;
-                    }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+        use serde::de::Error;
+
+        let mut header = Header {
+            id: ArchiveId::next(),
+            metadata: Vec::new(),
+            entries: Vec::new(),
+        };
+        let mut seen = false;
+        while let Some(key) = map.next_key::<String>()? {
+            if key != "__metadata__" {
+                let entry =
+                    entry_of(header.id, key, map.next_value()?).map_err(A::Error::custom)?;
+                self.take(&entry)?;
+                let entries = &mut header.entries;
+                if entries.len() == entries.capacity() {
+                    entries.reserve_exact(entries.len() / 8 + 64);
                 }
-                Ok(header)
+                entries.push(entry);
+            } else if seen {
+                return Err(A::Error::custom("__metadata__ is there twice"));
+            } else {
+                seen = true;
+                header.metadata = map.next_value::<Pairs>()?.0;
             }
         }
-
-        deserializer.deserialize_map(Entries)
+        Ok(header)
     }
+}
+
+fn entry_of(archive: ArchiveId, name: String, info: Info) -> Result<Entry, String> {
+    let shape = Shape::new(&info.shape).map_err(|error| error.to_string())?;
+    let (offset, end) = info.range;
+    let Some(len) = end.checked_sub(offset) else {
+        return Err(format!("tensor {name:?} ends before it starts"));
+    };
+    let dtype = known(&info.dtype).and_then(dtype_of);
+    let spelling = SPELLINGS.iter().find(|&&known| known == info.dtype);
+    Ok(Entry {
+        archive,
+        name: name.into(),
+        spelling: spelling.map_or(Cow::Owned(info.dtype), |&known| Cow::Borrowed(known)),
+        dtype,
+        shape,
+        offset,
+        len,
+    })
 }
 
 /// Text pairs in order, each key once.
@@ -647,6 +706,9 @@ impl Builder {
             Ok(_) => {}
             Err(error) => return fail(error.to_string()),
         }
+        if bits(shape.dims(), spelling).is_none() {
+            return fail(format!("readers can't multiply the dims of {shape}"));
+        }
         let tensor = Planned {
             name,
             dtype: spelling,
@@ -761,6 +823,14 @@ impl Builder {
         }
         Ok(text)
     }
+}
+
+/// The number of bits, if it fits 64 bits at every step from the left, as readers count them: a
+/// dim of 0 does not help once what is before it is too much.
+fn bits(dims: &[u64], dtype: Dtype) -> Option<u64> {
+    dims.iter()
+        .try_fold(1u64, |product, &dim| product.checked_mul(dim))
+        .and_then(|elements| elements.checked_mul(dtype.bitsize() as u64))
 }
 
 fn quoted(text: &str) -> String {

@@ -5,6 +5,7 @@
 )]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The system's allocator, counting the bytes that were asked for.
@@ -70,14 +71,44 @@ impl CountingAlloc {
     }
 
     fn taken(&self, size: usize) {
+        HELD.with(|held| {
+            let (now, peak) = held.get();
+            let now = now.wrapping_add(size as isize);
+            held.set((now, peak.max(now)));
+        });
         self.total.fetch_add(size, Relaxed);
         let current = self.current.fetch_add(size, Relaxed) + size;
         self.peak.fetch_max(current, Relaxed);
     }
 
     fn given_back(&self, size: usize) {
+        HELD.with(|held| {
+            let (now, peak) = held.get();
+            held.set((now.wrapping_sub(size as isize), peak));
+        });
         self.current.fetch_sub(size, Relaxed);
     }
+}
+
+thread_local! {
+    /// Bytes that this thread holds, and the most that it held; below zero where it freed what
+    /// another took.
+    static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
+}
+
+/// Runs `work` and tells how many bytes this thread held at most beyond what it held before: other
+/// threads don't count, so other tests may run beside it.
+///
+/// Always 0 where no [`CountingAlloc`] is installed.
+pub fn peak_of<R>(work: impl FnOnce() -> R) -> (R, usize) {
+    let before = HELD.with(|held| {
+        let (now, _) = held.get();
+        held.set((now, now));
+        now
+    });
+    let result = work();
+    let (_, peak) = HELD.with(Cell::get);
+    (result, peak.wrapping_sub(before).unsigned_abs())
 }
 
 impl Default for CountingAlloc {
@@ -87,7 +118,7 @@ impl Default for CountingAlloc {
 }
 
 // SAFETY: every call goes to `System` unchanged, and its answer is returned unchanged; counting
-// touches only atomics, so it neither allocates nor unwinds.
+// touches only atomics and a thread-local without a destructor, so it neither allocates nor unwinds.
 unsafe impl GlobalAlloc for CountingAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps `GlobalAlloc::alloc`'s contract, which is `System`'s.
@@ -162,5 +193,24 @@ mod tests {
             alloc.dealloc(pointer, smaller);
         }
         assert_eq!((alloc.current(), alloc.peak()), (0, 1010));
+    }
+
+    #[test]
+    fn a_threads_peak_is_its_own() {
+        let alloc = CountingAlloc::new();
+        let layout = Layout::from_size_align(1000, 8).unwrap();
+        let take_and_free = || {
+            // SAFETY: the layout has a size; the pointer is checked and freed once.
+            unsafe {
+                let pointer = alloc.alloc(layout);
+                assert!(!pointer.is_null());
+                alloc.dealloc(pointer, layout);
+            }
+        };
+        let ((), peak) = peak_of(take_and_free);
+        assert_eq!(peak, 1000);
+        let (joined, peak) =
+            peak_of(|| std::thread::scope(|scope| scope.spawn(take_and_free).join().is_ok()));
+        assert_eq!((joined, peak), (true, 0));
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! - [`FORMATS`], [`cases`]: hand-assembled files, each with the verdict a reader must reach
 //! - [`mutate`]: the same damaged files on every run
+//! - [`gate`]: all files of a format, damaged in every way, within bounds of memory and time
 //! - [`corpus`]: real files with their manifests, where they are at hand
 //! - [`alloc`]: an allocator that counts, to hold a parser to its memory bound
 //!
@@ -32,6 +33,7 @@ pub mod alloc;
 pub mod burnpack;
 mod checksum;
 pub mod corpus;
+pub mod gate;
 mod le_buffer;
 pub mod mag;
 pub mod mag_snapshots;

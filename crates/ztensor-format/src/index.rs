@@ -79,11 +79,14 @@ impl Index {
             // More can't follow, so no count takes more memory than the index itself asks for.
             let room = text.remaining().checked_div(MIN_ENTRY).unwrap_or(0);
             let room = usize::try_from(count.min(room)).unwrap_or(usize::MAX);
+            let least = (room as u64).saturating_mul(ENTRY_MEMORY);
+            check_memory(least, source.size(), &limits, text.at())?;
             if count > limits.max_tensors || entries.try_reserve_exact(room).is_err() {
                 return Err(too_many(text.at(), count, &limits));
             }
         }
         let mut parser = EntryParser::new(limits);
+        let mut memory = 0u64;
         while count != Some(entries.len() as u64) {
             let ordinal = entries.len();
             text.entry = Some(ordinal as u64);
@@ -102,6 +105,8 @@ impl Index {
                 let value = (ordinal as u64).saturating_add(1);
                 return Err(too_many(text.at(), value, &limits));
             }
+            memory = memory.saturating_add(memory_of(&entry));
+            check_memory(memory, source.size(), &limits, text.at())?;
             entries.push(entry);
         }
         text.entry = None;
@@ -148,6 +153,33 @@ fn index_range(source: &dyn Source) -> Result<Range<u64>> {
         return Err(Error::Invalid { rule, at });
     }
     Ok(footer.saturating_sub(got)..footer)
+}
+
+/// Memory of an entry with nothing outside of it but its place in the table of names.
+const ENTRY_MEMORY: u64 = size_of::<Entry>() as u64 + NameTable::MEMORY;
+
+/// Memory that an entry takes, what it refers to counted in.
+fn memory_of(entry: &Entry) -> u64 {
+    let dims = entry.shape.heap_bytes();
+    let extra = entry.extra.as_ref().map_or(0, |extra| {
+        size_of::<Extra>().saturating_add(extra.map.len())
+    });
+    let more = entry.name.len().saturating_add(extra) as u64;
+    ENTRY_MEMORY.saturating_add(more).saturating_add(dims)
+}
+
+fn check_memory(memory: u64, file_len: u64, limits: &Limits, at: At) -> Result<()> {
+    let (value, max) = (memory.saturating_sub(file_len), limits.max_index_overhead);
+    if value > max {
+        let limit = "max_index_overhead";
+        return Err(Error::Limit(LimitExceeded {
+            limit,
+            value,
+            max,
+            at,
+        }));
+    }
+    Ok(())
 }
 
 fn too_many(at: At, value: u64, limits: &Limits) -> Error {

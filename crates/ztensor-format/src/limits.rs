@@ -10,6 +10,10 @@ pub struct Limits {
     /// Tensors in the index. The default of 50 million takes some 8 GiB of memory to list; an
     /// entry has at least 46 bytes in the file.
     pub max_tensors: u64,
+    /// Bytes of memory that the list of tensors may take beyond the size of the file. A tensor
+    /// takes some 150 bytes, and one without data 46 in the file; the default of 64 MiB only
+    /// stops files of most of a million tensors without data.
+    pub max_index_overhead: u64,
     /// Dims of all tensors of rank above 4, together, since each takes one byte of the file but
     /// eight of memory. 4 million unless set.
     pub max_dims: u64,
@@ -40,6 +44,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             max_tensors: 50_000_000,
+            max_index_overhead: 64 << 20,
             max_dims: 4_000_000,
             max_custom_items: 1 << 18,
             max_depth: 128,

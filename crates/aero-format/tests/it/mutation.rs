@@ -1,5 +1,5 @@
 use aero_format::{Builder, Tensor, Value};
-use test_data::{alloc::CountingAlloc, mutate};
+use test_data::{alloc::CountingAlloc, gate::Gate, mutate};
 
 use crate::judge;
 
@@ -21,6 +21,32 @@ fn file(level: Option<i32>) -> Vec<u8> {
     builder.tensor_hashes(true).ihsh(true).max_shard_bytes(64);
     builder.phsh(Some(32)).unwrap().zstd_level(level).unwrap();
     builder.to_vec().unwrap()
+}
+
+/// All files, damaged in every way; `judge` panics on any error that is not the file's fault.
+const GATE: Gate = Gate {
+    format: "aero",
+    folders: &["aero"],
+    header: |_| [0..192, 0..0],
+    window: 128 << 20,
+    slow: &[],
+};
+
+#[test]
+fn files_cut_at_any_length_end_in_errors() {
+    // Without the allocator above, the gate would see no memory at all.
+    assert!(test_data::alloc::peak_of(|| vec![0u8; 4096]).1 >= 4096);
+    GATE.truncations(|file| drop(judge(file)));
+}
+
+#[test]
+fn any_bit_of_a_header_may_be_wrong() {
+    GATE.header_bits(|file| drop(judge(file)));
+}
+
+#[test]
+fn spliced_files_end_in_errors() {
+    GATE.splices(|file| drop(judge(file)));
 }
 
 /// No damage makes the reader panic; `judge` panics on any error that is not the file's fault.

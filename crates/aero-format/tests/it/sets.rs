@@ -121,3 +121,47 @@ fn paths_stay_in_the_folder() {
         );
     }
 }
+
+/// A source that fails after its first bytes.
+struct Failing;
+
+impl aero_format::Source for Failing {
+    fn size(&self) -> u64 {
+        4000
+    }
+
+    fn read_into(&self, offset: u64, _: &mut [u8]) -> Result<(), tensor_core::SourceError> {
+        let error = format!("no bytes at {offset}");
+        Err(tensor_core::SourceError::Other(error.into()))
+    }
+}
+
+#[test]
+fn a_set_that_fails_on_its_way_leaves_the_old_one_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.aeroset.json");
+    write(&path);
+    let bytes = || -> Vec<(std::path::PathBuf, Vec<u8>)> {
+        let entries = fs::read_dir(folder.path()).unwrap();
+        let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        let read = |path: std::path::PathBuf| {
+            let bytes = fs::read(&path).unwrap();
+            (path, bytes)
+        };
+        paths.into_iter().map(read).collect()
+    };
+    let before = bytes();
+    let mut builder = Builder::new();
+    let tensor = Tensor::from_slice(&[0u8; 100], &[100]).unwrap();
+    builder.tensor("first", tensor).unwrap();
+    let shape = aero_format::Shape::new(&[1000]).unwrap();
+    let (dtype, order) = (aero_format::DType::F32, aero_format::Order::RowMajor);
+    builder
+        .deferred("second", dtype, shape, order, Failing)
+        .unwrap();
+    builder.max_shard_bytes(64).max_part_shards(1);
+    let error = builder.write_set(&path).unwrap_err();
+    assert_eq!(error.kind(), Kind::Io);
+    assert!(bytes() == before);
+}

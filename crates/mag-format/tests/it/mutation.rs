@@ -1,30 +1,35 @@
-use test_data::{Expect, alloc::CountingAlloc, mutate};
+use mag_format::{Archive, Builder, Bytes, ReadOptions, Tensor};
+use test_data::{alloc::CountingAlloc, gate::Gate};
 
 use crate::judge;
 
 #[global_allocator]
 static ALLOC: CountingAlloc = CountingAlloc::new();
 
-/// No damage makes the reader panic; `judge` panics on any error that is not the file's fault.
+/// All files, damaged in every way; `judge` panics on any error that is not the file's fault.
+const GATE: Gate = Gate {
+    format: "mag",
+    folders: &["mag", "mag-snapshots"],
+    header: |_| [0..1024, 0..0],
+    window: 0,
+    slow: &[],
+};
+
 #[test]
-fn damaged_files_end_in_errors() {
-    for case in test_data::cases("mag").unwrap() {
-        if case.expect != Expect::Valid
-            || case.bytes.len() > 4096
-            || case.name.starts_with("snapshot_")
-        {
-            continue;
-        }
-        for cut in mutate::truncations(&case.bytes) {
-            judge(cut.to_vec());
-        }
-        for flipped in mutate::bit_flips(&case.bytes, 0..case.bytes.len().min(256)) {
-            judge(flipped);
-        }
-        for mutated in mutate::mutations(&case.bytes, 0x6D61_6721, 1000) {
-            judge(mutated);
-        }
-    }
+fn files_cut_at_any_length_end_in_errors() {
+    // Without the allocator above, the gate would see no memory at all.
+    assert!(test_data::alloc::peak_of(|| vec![0u8; 4096]).1 >= 4096);
+    GATE.truncations(|file| drop(judge(file)));
+}
+
+#[test]
+fn any_bit_of_a_header_may_be_wrong() {
+    GATE.header_bits(|file| drop(judge(file)));
+}
+
+#[test]
+fn spliced_files_end_in_errors() {
+    GATE.splices(|file| drop(judge(file)));
 }
 
 #[test]
@@ -37,4 +42,29 @@ fn counts_without_records_take_no_memory() {
     // Other tests of this binary allocate at the same time; a reserve for 2^32 records would
     // still stand out.
     assert!(ALLOC.total() - before < 1 << 30);
+}
+
+/// Tiny tensors take more memory than they have bytes, so there is a limit to that.
+#[test]
+fn an_index_takes_no_more_memory_than_it_may() {
+    let file = |count: u32| {
+        let mut builder = Builder::new();
+        for name in 0..count {
+            let tensor = Tensor::from_slice(&[1i32], &[1]).unwrap();
+            builder.tensor(format!("{name:x}"), tensor).unwrap();
+        }
+        Bytes::from(builder.to_vec().unwrap())
+    };
+    let few = file(1000);
+    let mut options = ReadOptions::default();
+    options.limits.max_index_overhead = 0;
+    let error = Archive::from_source(few.clone(), &options).unwrap_err();
+    assert_eq!(error.rule_id(), Some("max_index_overhead"));
+    options.limits.max_index_overhead = 100_000;
+    assert!(Archive::from_source(few, &options).is_ok());
+    let file = file(300_000);
+    let most = file.len() + (64 << 20);
+    let (archive, peak) = test_data::alloc::peak_of(|| Archive::from_bytes(file));
+    assert_eq!(archive.unwrap().entries().len(), 300_000);
+    assert!(peak <= most, "{peak} bytes of {most}");
 }

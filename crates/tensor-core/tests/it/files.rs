@@ -53,6 +53,25 @@ fn a_map_reads_as_its_file_does() {
     }
 }
 
+/// A file is replaced, never written to, so what was mapped stays what it was.
+#[cfg(feature = "mmap")]
+#[test]
+fn a_mapped_file_can_be_the_target() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bytes");
+    let old = vec![7u8; 1 << 20];
+    fs::write(&path, &old).unwrap();
+    // SAFETY: the file that is mapped is never written to: that is what is tested.
+    #[allow(unsafe_code, reason = "the promise above")]
+    let map = unsafe { tensor_core::MappedFile::open(&path) }.unwrap();
+    let mut file = AtomicFile::create(&path, &WriteOptions::default()).unwrap();
+    file.put(b"a header, and then the old bytes: ").unwrap();
+    file.put(map.bytes()).unwrap();
+    file.commit().unwrap();
+    assert!(map.bytes() == &old);
+    assert_eq!(fs::metadata(&path).unwrap().len(), 34 + (1 << 20));
+}
+
 #[test]
 fn large_buffers_start_on_a_page_and_small_ones_on_a_line() {
     let bytes = Bytes::from(vec![1u8; 3 << 20]);
@@ -199,4 +218,27 @@ fn a_file_that_cannot_be_mapped_is_pointed_to_reading() {
         "{text}"
     );
     assert!(FileSource::open(path).is_ok());
+}
+
+/// Files that belong together: complete, but not there before all are.
+#[test]
+fn sealed_files_appear_together_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    fs::write(&first, b"old").unwrap();
+    let sealed = |path, bytes: &[u8]| {
+        let mut file = AtomicFile::create(path, &WriteOptions::default()).unwrap();
+        file.put(bytes).unwrap();
+        file.seal().unwrap()
+    };
+    drop((sealed(&first, b"one"), sealed(&second, b"two")));
+    assert_eq!(fs::read(&first).unwrap(), b"old");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    let both = [sealed(&first, b"one"), sealed(&second, b"two")];
+    assert!(!second.exists());
+    for file in both {
+        file.commit().unwrap();
+    }
+    assert_eq!(fs::read(&first).unwrap(), b"one");
+    assert_eq!(fs::read(&second).unwrap(), b"two");
 }

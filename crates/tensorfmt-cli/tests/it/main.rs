@@ -9,6 +9,7 @@
 )]
 
 mod contract;
+mod faults;
 mod forms;
 mod saving;
 mod verbs;

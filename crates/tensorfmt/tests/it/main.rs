@@ -9,6 +9,7 @@
 )]
 
 mod detect;
+mod faults;
 mod matrix;
 mod page;
 mod reports;

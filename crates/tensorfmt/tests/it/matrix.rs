@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use tensorfmt::convert::{Layout, LossKind, Model, Options, PrimitivObject, Target, plan};
-use tensorfmt::{Archive, DType, Entry, Error, Format, Tensor, Value, WriteOptions};
+use tensorfmt::{Archive, Bytes, DType, Entry, Error, Format, Tensor, Value, WriteOptions};
 
 const FORMATS: [&str; 6] = [
     "mag",
@@ -404,4 +404,24 @@ fn logical_types_go_where_there_is_a_dtype() {
     let copy = Archive::open(&path).unwrap();
     assert_eq!(copy.entry("w").unwrap().dtype(), Some(DType::F8E4M3));
     assert_eq!(copy.read("w").unwrap(), source.read("w").unwrap());
+}
+
+/// A dim of 0 makes a tensor of nothing out of any others, but not for who multiplies on the way.
+#[test]
+fn a_safetensors_file_that_readers_refuse_is_not_written() {
+    let huge = 1u64 << 40;
+    let file = |dims: &[u64]| {
+        let shape = tensorfmt::Shape::new(dims).unwrap();
+        let tensor = tensorfmt::Tensor::new(DType::U8, shape, Bytes::new()).unwrap();
+        let mut builder = tensorfmt::safetensors::Builder::new();
+        builder.tensor("w", tensor).map(drop)?;
+        builder.to_vec()
+    };
+    let error = file(&[huge, huge, 0]).unwrap_err();
+    assert_eq!(error.kind(), tensorfmt::Kind::Build);
+    assert!(error.to_string().contains("\"w\""), "{error}");
+    for dims in [&[0, huge, huge][..], &[huge, 0, huge]] {
+        let archive = Archive::from_bytes(file(dims).unwrap()).unwrap();
+        assert_eq!(archive.entries()[0].shape().dims(), dims);
+    }
 }

@@ -1,35 +1,45 @@
-use test_data::{Expect, alloc::CountingAlloc, mutate};
-use ztensor_format::{Archive, Kind, VerifyOptions};
+use test_data::{alloc::CountingAlloc, gate::Gate};
+use ztensor_format::{Archive, Bytes, Kind, ReadOptions, VerifyOptions};
 
-use crate::judge;
+use crate::judge_up_to;
 
 #[global_allocator]
 static ALLOC: CountingAlloc = CountingAlloc::new();
 
-/// No damage makes the reader panic; `judge` panics on any error that is not the file's fault.
+/// A file may rightly ask for more memory than it has bytes, if a caller reads it whole.
+const MOST: u64 = 8 << 20;
+
+/// All files, damaged in every way; `judge` panics on any error that is not the file's fault.
+const GATE: Gate = Gate {
+    format: "ztensor",
+    folders: &["ztensor", "ztensor-1-2"],
+    header: |len| [0..64, len.saturating_sub(96).max(64)..len],
+    window: 128 << 20,
+    slow: &[
+        "zstd_ratio",
+        "zstd_claim",
+        "many_items",
+        "many_1000.zt",
+        "many.zt",
+        "zstd_high_ratio.zt",
+    ],
+};
+
 #[test]
-fn damaged_files_end_in_errors() {
-    for case in test_data::cases("ztensor").unwrap() {
-        if case.expect != Expect::Valid || case.bytes.len() > 4096 || case.name == "zstd_ratio" {
-            continue;
-        }
-        for cut in mutate::truncations(&case.bytes) {
-            judge(cut.to_vec());
-        }
-        // Head and data, then the index and its size.
-        let len = case.bytes.len();
-        for range in [
-            0..len.min(80),
-            len.saturating_sub(160).max(80).min(len)..len,
-        ] {
-            for flipped in mutate::bit_flips(&case.bytes, range) {
-                judge(flipped);
-            }
-        }
-        for mutated in mutate::mutations(&case.bytes, 0x5A54_454E, 500) {
-            judge(mutated);
-        }
-    }
+fn files_cut_at_any_length_end_in_errors() {
+    // Without the allocator above, the gate would see no memory at all.
+    assert!(test_data::alloc::peak_of(|| vec![0u8; 4096]).1 >= 4096);
+    GATE.truncations(|file| drop(judge_up_to(MOST, file)));
+}
+
+#[test]
+fn any_bit_of_a_header_may_be_wrong() {
+    GATE.header_bits(|file| drop(judge_up_to(MOST, file)));
+}
+
+#[test]
+fn spliced_files_end_in_errors() {
+    GATE.splices(|file| drop(judge_up_to(MOST, file)));
 }
 
 /// The same for generation 2, whose files are mostly padding. The hash is made right again, so
@@ -37,6 +47,9 @@ fn damaged_files_end_in_errors() {
 #[cfg(feature = "generations")]
 #[test]
 fn damaged_files_of_generation_2_end_in_errors() {
+    use test_data::{Expect, mutate};
+
+    let judge = |file: Vec<u8>| drop(judge_up_to(MOST, file));
     const MAGIC: &[u8] = b"\x89ZT2\r\n\x1a\n";
     let rehashed = |mut file: Vec<u8>| {
         let footer = file.len() - 40;
@@ -113,5 +126,37 @@ fn claims_take_no_memory() {
         assert!(data.read(0..data.size()).is_err(), "{name}");
         // A bomb's 16 bytes, a claim's windows; 64 TiB, 2^60 bytes or 120 MiB would be more.
         assert!(ALLOC.total() - before < 96 << 20, "{name}");
+    }
+}
+
+/// Tensors without data take more memory than they have bytes, so there is a limit to that.
+#[test]
+fn an_index_takes_no_more_memory_than_it_may() {
+    let file = |count: u32| {
+        let mut builder = ztensor_format::Builder::new();
+        for name in 0..count {
+            let tensor = ztensor_format::Tensor::from_slice::<u8>(&[], &[0]).unwrap();
+            builder.tensor(name.to_string(), tensor).unwrap();
+        }
+        Bytes::from(builder.to_vec().unwrap())
+    };
+    let few = file(1000);
+    let mut options = ReadOptions::default();
+    options.limits.max_index_overhead = 0;
+    let error = Archive::from_source(few.clone(), &options).unwrap_err();
+    assert_eq!(error.rule_id(), Some("max_index_overhead"));
+    options.limits.max_index_overhead = 100_000;
+    assert!(Archive::from_source(few, &options).is_ok());
+    for (count, opens) in [(400_000, true), (1_500_000, false)] {
+        let file = file(count);
+        let most = file.len() + (64 << 20);
+        let remote = crate::Remote(file);
+        let open = || Archive::from_source(remote, &ReadOptions::default());
+        let (archive, peak) = test_data::alloc::peak_of(open);
+        assert!(peak <= most, "{count}: {peak} bytes of {most}");
+        match archive {
+            Ok(_) => assert!(opens, "{count}"),
+            Err(error) => assert!(!opens && error.kind() == Kind::Limit, "{count}: {error}"),
+        }
     }
 }
