@@ -1,4 +1,3 @@
-#[cfg(feature = "std")]
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
@@ -17,6 +16,16 @@ pub enum Error {
     Invalid {
         /// The rule.
         rule: Rule,
+        /// Where.
+        at: At,
+    },
+    /// [`Rule::TidxShard`]: the shard that has a tensor's data is not there.
+    #[error("invalid AERO file: tensor {tensor:?}: there is no shard {shard_id} ({at})")]
+    MissingShard {
+        /// The tensor.
+        tensor: Box<str>,
+        /// The shard.
+        shard_id: u64,
         /// Where.
         at: At,
     },
@@ -443,7 +452,7 @@ impl Error {
     /// Whose fault it is.
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Invalid { .. } | Self::Truncated(_) => Kind::Invalid,
+            Self::Invalid { .. } | Self::MissingShard { .. } | Self::Truncated(_) => Kind::Invalid,
             Self::Unsupported { .. } => Kind::Unsupported,
             Self::Limit(_) => Kind::Limit,
             Self::Build(_) => Kind::Build,
@@ -460,6 +469,7 @@ impl Error {
     pub fn rule(&self) -> Option<Rule> {
         match self {
             Self::Invalid { rule, .. } => Some(*rule),
+            Self::MissingShard { .. } => Some(Rule::TidxShard),
             #[cfg(feature = "std")]
             Self::InFile { error, .. } => error.rule(),
             _ => None,
@@ -470,6 +480,7 @@ impl Error {
     pub fn rule_id(&self) -> Option<&'static str> {
         match self {
             Self::Invalid { rule, .. } => Some(rule.id()),
+            Self::MissingShard { .. } => Some(Rule::TidxShard.id()),
             Self::Truncated(_) => Some(TRUNCATED),
             Self::Unsupported { what, .. } => Some(what.id()),
             Self::Limit(limit) => Some(limit.limit),
@@ -482,7 +493,9 @@ impl Error {
     /// Where in the file it went wrong.
     pub fn at(&self) -> Option<At> {
         match self {
-            Self::Invalid { at, .. } | Self::Unsupported { at, .. } => Some(*at),
+            Self::Invalid { at, .. }
+            | Self::MissingShard { at, .. }
+            | Self::Unsupported { at, .. } => Some(*at),
             Self::Truncated(truncated) => Some(truncated.at),
             Self::Limit(limit) => Some(limit.at),
             #[cfg(feature = "std")]

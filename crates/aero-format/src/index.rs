@@ -306,9 +306,16 @@ impl Index {
             let (_, shard_offset, shard_len) = match *shard {
                 Some(known) if known.0 == shard_id => known,
                 _ => {
-                    let name = alloc::format!("weights.shard{shard_id}");
-                    let chunk = self.chunk(FourCc::WTSH, &name);
-                    let chunk = chunk.ok_or_else(|| invalid(Rule::TidxShard, "shard_id"))?;
+                    let chunk = alloc::format!("weights.shard{shard_id}");
+                    let chunk = self.chunk(FourCc::WTSH, &chunk);
+                    let chunk = chunk.ok_or_else(|| Error::MissingShard {
+                        tensor: name.into(),
+                        shard_id: shard_id.into(),
+                        at: At {
+                            field: "shard_id",
+                            ..at
+                        },
+                    })?;
                     (shard_id, chunk.offset, chunk.length)
                 }
             };

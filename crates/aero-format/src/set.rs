@@ -98,6 +98,18 @@ impl Set {
         &self.inner.metadata
     }
 
+    /// The pairs of the first part's JSON chunk, which is where writers of sets put what is said
+    /// about the model. Empty without a part.
+    ///
+    /// # Errors
+    /// What the part or its chunk breaks, or that the part can't be read.
+    pub fn part_metadata(&self) -> Result<Vec<(String, Value)>> {
+        if self.inner.parts.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.inner.part(0)?.metadata()
+    }
+
     /// Bytes of the JSON, the index and all parts that are there.
     pub fn file_len(&self) -> u64 {
         let len = |file: &Listed| match &file.place {

@@ -26,6 +26,14 @@ pub enum Error {
     /// The file ends too early, or a length or range reaches past its end.
     #[error("invalid burnpack file: {0}")]
     Truncated(#[from] Truncated),
+    /// The data of a tensor reaches past the end of the file.
+    #[error("invalid burnpack file: tensor {tensor:?}: {truncated}")]
+    TruncatedData {
+        /// The tensor.
+        tensor: Box<str>,
+        /// What does not fit.
+        truncated: Truncated,
+    },
     /// The file is well-formed, but this crate can't interpret it.
     #[error("unsupported: {}{what} ({at})", Named(tensor))]
     Unsupported {
@@ -475,7 +483,7 @@ impl Error {
     /// Whose fault it is.
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Invalid { .. } | Self::Truncated(_) => Kind::Invalid,
+            Self::Invalid { .. } | Self::Truncated(_) | Self::TruncatedData { .. } => Kind::Invalid,
             Self::Unsupported { .. } => Kind::Unsupported,
             Self::Limit(_) => Kind::Limit,
             Self::Build(_) => Kind::Build,
@@ -502,7 +510,7 @@ impl Error {
     pub fn rule_id(&self) -> Option<&'static str> {
         match self {
             Self::Invalid { rule, .. } => Some(rule.id()),
-            Self::Truncated(_) => Some(TRUNCATED),
+            Self::Truncated(_) | Self::TruncatedData { .. } => Some(TRUNCATED),
             Self::Unsupported { what, .. } => Some(what.id()),
             Self::Limit(limit) => Some(limit.limit),
             #[cfg(feature = "std")]
@@ -515,7 +523,9 @@ impl Error {
     pub fn at(&self) -> Option<At> {
         match self {
             Self::Invalid { at, .. } | Self::Unsupported { at, .. } => Some(*at),
-            Self::Truncated(truncated) => Some(truncated.at),
+            Self::Truncated(truncated) | Self::TruncatedData { truncated, .. } => {
+                Some(truncated.at)
+            }
             Self::Limit(limit) => Some(limit.at),
             #[cfg(feature = "std")]
             Self::InFile { error, .. } => error.at(),

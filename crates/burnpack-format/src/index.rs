@@ -237,14 +237,18 @@ fn place(entries: &mut [Entry], evidence: &Evidence, wanted: Layout) -> Result<L
             Layout::Auto => Layout::Packed,
             layout => layout,
         };
-        return Err(Error::Truncated(Truncated {
-            at: match last() {
-                Some(entry) => entry.at("data_offsets"),
-                None => At::new(evidence.metadata_end, "padding"),
-            },
+        let truncated = |at| Truncated {
+            at,
             needed: evidence.end(likely),
             available: evidence.file_len,
-        }));
+        };
+        return Err(match last() {
+            Some(entry) => Error::TruncatedData {
+                tensor: entry.name().into(),
+                truncated: truncated(entry.at("data_offsets")),
+            },
+            None => truncated(At::new(evidence.metadata_end, "padding")).into(),
+        });
     };
     let start = evidence.data_start(layout);
     for entry in entries {

@@ -1,4 +1,3 @@
-#[cfg(feature = "std")]
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
@@ -25,6 +24,14 @@ pub enum Error {
     /// The file ends too early, or a count or length reaches past its end.
     #[error("invalid mag file: {0}")]
     Truncated(#[from] Truncated),
+    /// The data of a tensor reaches past the end of the file.
+    #[error("invalid mag file: tensor {tensor:?}: {truncated}")]
+    TruncatedData {
+        /// The tensor.
+        tensor: Box<str>,
+        /// What does not fit.
+        truncated: Truncated,
+    },
     /// The file is well-formed, but this crate can't interpret it.
     #[error("unsupported: {what} ({at})")]
     Unsupported {
@@ -831,7 +838,7 @@ impl Error {
     /// Whose fault it is.
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Invalid { .. } | Self::Truncated(_) => Kind::Invalid,
+            Self::Invalid { .. } | Self::Truncated(_) | Self::TruncatedData { .. } => Kind::Invalid,
             Self::Unsupported { .. } => Kind::Unsupported,
             Self::Limit(_) => Kind::Limit,
             Self::Build(_) => Kind::Build,
@@ -858,7 +865,7 @@ impl Error {
     pub fn rule_id(&self) -> Option<&'static str> {
         match self {
             Self::Invalid { rule, .. } => Some(rule.id()),
-            Self::Truncated(_) => Some(TRUNCATED),
+            Self::Truncated(_) | Self::TruncatedData { .. } => Some(TRUNCATED),
             Self::Unsupported { what, .. } => Some(what.id()),
             Self::Limit(limit) => Some(limit.limit),
             #[cfg(feature = "std")]
@@ -871,7 +878,9 @@ impl Error {
     pub fn at(&self) -> Option<At> {
         match self {
             Self::Invalid { at, .. } | Self::Unsupported { at, .. } => Some(*at),
-            Self::Truncated(truncated) => Some(truncated.at),
+            Self::Truncated(truncated) | Self::TruncatedData { truncated, .. } => {
+                Some(truncated.at)
+            }
             Self::Limit(limit) => Some(limit.at),
             #[cfg(feature = "std")]
             Self::InFile { error, .. } => error.at(),

@@ -315,11 +315,13 @@ fn check_ranges(entries: &[Entry], records_end: u64, size: u64) -> Result<()> {
         };
         if end > size {
             let available = size.saturating_sub(entry.offset);
-            return Err(Error::Truncated(Truncated {
+            let truncated = Truncated {
                 at,
                 needed: len,
                 available,
-            }));
+            };
+            let tensor = entry.name().into();
+            return Err(Error::TruncatedData { tensor, truncated });
         }
         if entry.data_len.is_some() {
             ascending &= entry.offset >= last_end;

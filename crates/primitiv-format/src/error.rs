@@ -1,4 +1,3 @@
-#[cfg(feature = "std")]
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
@@ -23,6 +22,14 @@ pub enum Error {
     /// The file ends too early, or a count or length reaches past its end.
     #[error("invalid primitiv file: {0}")]
     Truncated(#[from] Truncated),
+    /// The data of a tensor reaches past the end of the file.
+    #[error("invalid primitiv file: tensor {tensor:?}: {truncated}")]
+    TruncatedData {
+        /// The tensor.
+        tensor: Box<str>,
+        /// What does not fit.
+        truncated: Truncated,
+    },
     /// The file is well-formed, but this crate can't interpret it.
     #[error("unsupported: {what} ({at})")]
     Unsupported {
@@ -314,10 +321,11 @@ pub enum BuildError {
         /// The name.
         name: String,
     },
-    /// One address is a parameter and the start of another address.
+    /// One address is a parameter and the start of another address;
+    /// [`Builder::split_names`](crate::Builder::split_names) keeps names whole.
     #[error(
         "{parameter:?} is a parameter and can't have {inner:?} in it; \
-         keep names as one part (`Builder::split_names(false)`) to hold both"
+         with whole names, which are not split at dots, both can be held"
     )]
     PathConflict {
         /// The shorter address, joined.
@@ -361,7 +369,7 @@ impl Error {
     /// Whose fault it is.
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Invalid { .. } | Self::Truncated(_) => Kind::Invalid,
+            Self::Invalid { .. } | Self::Truncated(_) | Self::TruncatedData { .. } => Kind::Invalid,
             Self::Unsupported { .. } => Kind::Unsupported,
             Self::Limit(_) => Kind::Limit,
             Self::Build(_) => Kind::Build,
@@ -388,7 +396,7 @@ impl Error {
     pub fn rule_id(&self) -> Option<&'static str> {
         match self {
             Self::Invalid { rule, .. } => Some(rule.id()),
-            Self::Truncated(_) => Some(TRUNCATED),
+            Self::Truncated(_) | Self::TruncatedData { .. } => Some(TRUNCATED),
             Self::Unsupported { what, .. } => Some(what.id()),
             Self::Limit(limit) => Some(limit.limit),
             #[cfg(feature = "std")]
@@ -401,7 +409,9 @@ impl Error {
     pub fn at(&self) -> Option<At> {
         match self {
             Self::Invalid { at, .. } | Self::Unsupported { at, .. } => Some(*at),
-            Self::Truncated(truncated) => Some(truncated.at),
+            Self::Truncated(truncated) | Self::TruncatedData { truncated, .. } => {
+                Some(truncated.at)
+            }
             Self::Limit(limit) => Some(limit.at),
             #[cfg(feature = "std")]
             Self::InFile { error, .. } => error.at(),

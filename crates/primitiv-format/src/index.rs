@@ -214,12 +214,18 @@ impl Parser<'_, '_> {
     }
 
     fn tensor(&mut self, stat: Option<&str>) -> Result<()> {
-        let tensor = StoredTensor::parse(self.reader)?;
         let joined = self.path.joined.as_str();
         let path_len = joined.len();
         let name: Box<str> = match stat {
             Some(stat) => [joined, ":", stat].concat().into(),
             None => joined.into(),
+        };
+        let tensor = match StoredTensor::parse(self.reader) {
+            Err(Error::Truncated(truncated)) if truncated.at.field == "data" => {
+                let tensor = name;
+                return Err(Error::TruncatedData { tensor, truncated });
+            }
+            parsed => parsed?,
         };
         let entry = Entry {
             archive: self.index.id,

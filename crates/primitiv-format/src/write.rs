@@ -144,6 +144,36 @@ impl Builder {
         order: Order,
         data: impl Source + 'static,
     ) -> Result<&mut Self> {
+        self.add(path, dtype, &shape, order, 1, Arc::new(data))
+    }
+
+    /// Adds the tensor of a Tensor file, of which the last dim is the batch. Only such a file, and
+    /// statistics, hold batches above 1: for others [`check`](Self::check) refuses them.
+    ///
+    /// # Errors
+    /// As [`deferred`](Self::deferred), and where the last dim isn't `batch`.
+    pub fn deferred_batch(
+        &mut self,
+        name: impl Into<String>,
+        dtype: DType,
+        shape: Shape,
+        order: Order,
+        batch: u32,
+        data: impl Source + 'static,
+    ) -> Result<&mut Self> {
+        let name = name.into();
+        self.add(&[&name], dtype, &shape, order, batch, Arc::new(data))
+    }
+
+    fn add(
+        &mut self,
+        path: &[&str],
+        dtype: DType,
+        shape: &Shape,
+        order: Order,
+        batch: u32,
+        data: Arc<dyn Source>,
+    ) -> Result<&mut Self> {
         let name = path.join(".");
         if path.is_empty() || name.len() as u64 > MAX_DATA {
             return Err(BuildError::Name {
@@ -151,7 +181,7 @@ impl Builder {
             }
             .into());
         }
-        let value = plan(&name, dtype, &shape, order, 1, Arc::new(data))?;
+        let value = plan(&name, dtype, shape, order, batch, data)?;
         self.parameters.push(Planned {
             path: path.iter().map(|&part| part.into()).collect(),
             value,

@@ -177,7 +177,7 @@ impl SealedFile {
         if let Some(temporary) = temporary {
             temporary
                 .persist(&target)
-                .map_err(|error| fail(rename_hint(error.error)))?;
+                .map_err(|error| fail(rename_error(error.error)))?;
             if durable {
                 sync_folder(&target).map_err(fail)?;
             }
@@ -247,19 +247,25 @@ fn beside(target: &Path, existing: Option<Permissions>) -> io::Result<NamedTempF
     }
     let file = builder.tempfile_in(folder_of(target))?;
     if let Some(permissions) = existing {
-        file.as_file().set_permissions(permissions)?;
+        file.as_file()
+            .set_permissions(permissions)
+            .map_err(|error| in_place_hint(error, "give a new file the old one's mode"))?;
     }
     Ok(file)
 }
 
-fn rename_hint(error: io::Error) -> io::Error {
+fn rename_error(error: io::Error) -> io::Error {
     match error.kind() {
-        io::ErrorKind::Unsupported => io::Error::new(
-            error.kind(),
-            format!("{error}; this file system can't rename, so write in place instead"),
-        ),
+        io::ErrorKind::Unsupported => in_place_hint(error, "rename"),
         _ => error,
     }
+}
+
+/// The error of a file system that can't do what a file needs to appear whole, with the way out.
+fn in_place_hint(error: io::Error, what: &str) -> io::Error {
+    let hint = "`in_place`, or --in-place on the command line";
+    let text = format!("{error}; this file system can't {what}, so write in place ({hint})");
+    io::Error::new(error.kind(), text)
 }
 
 #[cfg(unix)]
@@ -271,4 +277,28 @@ fn sync_folder(target: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 fn sync_folder(_target: &Path) -> io::Result<()> {
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_system_without_rename_is_pointed_to_writing_in_place() {
+        // What mounted object stores answer: ENOSYS and EOPNOTSUPP, as Linux numbers them.
+        for code in if cfg!(target_os = "linux") {
+            &[38, 95][..]
+        } else {
+            &[]
+        } {
+            let error = rename_error(io::Error::from_raw_os_error(*code));
+            assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+            assert!(error.to_string().contains("--in-place"), "{error}");
+        }
+        // The file system is not to blame for all that goes wrong.
+        let error = rename_error(io::Error::from(io::ErrorKind::PermissionDenied));
+        assert!(!error.to_string().contains("in-place"), "{error}");
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+    }
 }

@@ -51,6 +51,7 @@ mod report;
 mod shape;
 mod sink;
 mod source;
+mod strided;
 mod tensor;
 mod value;
 
@@ -80,5 +81,6 @@ pub use sink::{Output, Sink, SinkError, TransferError, hinted_vec};
 #[cfg(feature = "std")]
 pub use source::FileSource;
 pub use source::{Source, WINDOW, Window, walk};
+pub use strided::StrideError;
 pub use tensor::Tensor;
 pub use value::Value;

@@ -43,7 +43,7 @@ impl MappedFile {
             });
         }
         // SAFETY: the caller promises that the file stays as it is while the map lives.
-        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(fail)?;
+        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|error| fail(hint(&error)))?;
         Ok(Self {
             bytes: Bytes::from_owner(map),
         })
@@ -53,6 +53,12 @@ impl MappedFile {
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
+}
+
+/// Some file systems, of networks above all, can't map; reading works on every one.
+fn hint(error: &io::Error) -> io::Error {
+    let text = format!("{error}; the file can't be mapped, but FileSource may read it");
+    io::Error::new(error.kind(), text)
 }
 
 impl Source for MappedFile {

@@ -5,7 +5,8 @@ use bytes::Bytes;
 
 use crate::adapt::transpose;
 use crate::cast::copy_slice;
-use crate::{AlignedBytes, CastError, DType, Element, Order, Shape, ShapeError};
+use crate::strided::gather;
+use crate::{AlignedBytes, CastError, DType, Element, Order, Shape, ShapeError, StrideError};
 
 /// One tensor: element type, shape, order and shared little-endian bytes. Cheap to clone, free of
 /// lifetimes.
@@ -60,6 +61,42 @@ impl Tensor {
             aligned_copy(bytemuck::cast_slice(elements))
         };
         Self::new(T::DTYPE, shape, data)
+    }
+
+    /// A row-major tensor of the elements that a strided view of `data` shows: a transposed,
+    /// sliced, reversed or broadcast array of another library.
+    ///
+    /// `strides` says for each dim how many *elements* lie between two neighbours, and `offset` is
+    /// the element that all indices of 0 stand for. A stride may be negative, and is 0 where a
+    /// dim repeats the same elements. Data is little-endian, as everywhere. Nothing is copied
+    /// where the elements lie in row-major order already.
+    ///
+    /// ```
+    /// use tensor_core::{DType, Tensor};
+    ///
+    /// let stored = Tensor::from_slice(&[1i16, 2, 3, 4, 5, 6], &[2, 3])?;
+    /// // Its transpose, without moving a byte: swap dims and strides.
+    /// let view = Tensor::from_strided(DType::I16, &[3, 2], &[1, 3], 0, stored.data().clone())?;
+    /// assert_eq!(view.as_slice::<i16>()?, &[1, 4, 2, 5, 3, 6]);
+    /// // Its second row backwards, twice.
+    /// let view = Tensor::from_strided(DType::I16, &[2, 3], &[0, -1], 5, stored.data().clone())?;
+    /// assert_eq!(view.as_slice::<i16>()?, &[6, 5, 4, 6, 5, 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StrideError`] where strides and dims aren't of one number, the dims overflow, the view
+    /// reaches outside of the data, or the dtype has no element size.
+    pub fn from_strided(
+        dtype: DType,
+        dims: &[u64],
+        strides: &[i64],
+        offset: u64,
+        data: impl Into<Bytes>,
+    ) -> Result<Self, StrideError> {
+        let shape = Shape::new(dims)?;
+        let data = gather(&data.into(), dtype, &shape, strides, offset)?;
+        Ok(Self::new(dtype, shape, data)?)
     }
 
     /// The same bytes, said to be in `order`.

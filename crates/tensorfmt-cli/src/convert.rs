@@ -4,14 +4,14 @@ use std::process::ExitCode;
 use regex::Regex;
 use serde::Serialize;
 use tensorfmt::convert::{
-    Checksum, Layout, Loss, Model, Options, Plan, PrimitivObject, Target, plan,
+    Checksum, Layout, Loss, Model, ModelTensor, Options, Plan, PrimitivObject, Target, plan,
 };
 use tensorfmt::{DType, Value, WriteOptions};
 
 use crate::Outcome;
 use crate::cli::{ChecksumArg, Common, Convert, LayoutArg};
 use crate::failure::{Failure, UNSUPPORTED, complain};
-use crate::input::{Globs, Input};
+use crate::input::{Globs, Input, warn_unmatched};
 use crate::output::{Out, escape};
 use crate::progress::Meter;
 use crate::target::{may_write, same_file};
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     let archive = archive.map_err(|error| Failure::about(&input.path, &error))?;
     let mut model = Model::of(&archive);
     let before = model.tensors.len();
-    edits.apply(&mut model)?;
+    edits.apply(&mut model, common)?;
     if model.tensors.is_empty() && before > 0 && !common.quiet {
         complain(&format!("warning: none of {before} tensors is left"));
     }
@@ -147,13 +147,23 @@ impl Edits {
         })
     }
 
-    fn apply(&self, model: &mut Model) -> Result<(), Failure> {
+    fn apply(&self, model: &mut Model, common: &Common) -> Result<(), Failure> {
+        let names = model.tensors.iter().map(ModelTensor::name);
+        self.filter
+            .warn_unmatched("--filter", names.clone(), common);
+        self.exclude.warn_unmatched("--exclude", names, common);
         model.retain(|name| {
             (self.filter.is_empty() || self.filter.matches(name)) && !self.exclude.matches(name)
         });
         for (regex, replacement) in &self.renames {
+            let mut names = model.tensors.iter().map(ModelTensor::name);
+            if !names.any(|name| regex.is_match(name)) {
+                warn_unmatched("--rename", regex.as_str(), common);
+            }
             model.rename(|name| regex.replace(name, replacement.as_str()).into_owned())?;
         }
+        let keys = model.metadata.iter().map(|(key, _)| key.as_str());
+        self.drop.warn_unmatched("--drop-metadata", keys, common);
         model.drop_metadata(|key| self.drop.matches(key));
         for (key, value) in &self.set {
             model.set_metadata(key.clone(), value.clone());

@@ -69,6 +69,16 @@ impl Failure {
         }
     }
 
+    /// What is wrong; empty where nothing is to be said.
+    pub(crate) fn message(&self) -> &str {
+        self.message.as_deref().unwrap_or_default()
+    }
+
+    /// The exit code.
+    pub(crate) fn code(&self) -> u8 {
+        self.code
+    }
+
     /// Says what is wrong on standard error and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         if let Some(message) = &self.message {

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use tensorfmt::{Archive, FileSource};
 
-use crate::failure::Failure;
+use crate::cli::Common;
+use crate::failure::{Failure, complain};
+use crate::output::escape;
 
 /// A file named on the command line; `-` is standard input, spooled to a temporary file.
 pub(crate) struct Input {
@@ -80,5 +82,27 @@ impl Globs {
 
     pub(crate) fn matches(&self, name: &str) -> bool {
         self.0.iter().any(|pattern| pattern.matches(name))
+    }
+
+    /// Warns of every pattern that none of the names matches: most often it is misspelt.
+    pub(crate) fn warn_unmatched<'a>(
+        &self,
+        option: &str,
+        names: impl Iterator<Item = &'a str> + Clone,
+        common: &Common,
+    ) {
+        for pattern in &self.0 {
+            if !names.clone().any(|name| pattern.matches(name)) {
+                warn_unmatched(option, pattern.as_str(), common);
+            }
+        }
+    }
+}
+
+/// Says that an option applies to nothing.
+pub(crate) fn warn_unmatched(option: &str, pattern: &str, common: &Common) {
+    if !common.quiet {
+        let text = format!("warning: {option} {pattern:?} matches nothing");
+        complain(&escape(&text));
     }
 }

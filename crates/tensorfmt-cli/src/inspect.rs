@@ -71,6 +71,10 @@ pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
+    if !globs.is_empty() {
+        let all = archive.entries();
+        globs.warn_unmatched("--filter", all.iter().map(|entry| entry.name()), common);
+    }
     let wanted = |entry: &Entry<'_>| globs.is_empty() || globs.matches(entry.name());
     let entries: Vec<Entry<'_>> = archive.entries().into_iter().filter(wanted).collect();
     if let Some(target) = &args.html {

@@ -93,6 +93,8 @@ pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
     let mut model = Model::of(&archive);
+    let names = model.tensors.iter().map(ModelTensor::name);
+    globs.warn_unmatched("--filter", names, common);
     model.retain(|name| globs.is_empty() || globs.matches(name));
     let survey = Survey::new(&archive, &model.tensors);
     let meter = Meter::new(survey.work(), common);

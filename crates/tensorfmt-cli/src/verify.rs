@@ -1,7 +1,8 @@
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tensor_core::{Item, Outcome as Check, Report};
+use tensor_core::{Item, Kind, Outcome as Check, Report};
 use tensorfmt::{Archive, Error, VerifyOptions};
 
 use crate::Outcome;
@@ -52,11 +53,7 @@ pub(crate) fn run(args: &Verify, common: &Common) -> Outcome {
     for path in &args.files {
         let file = match Input::new(path) {
             Ok(input) => check(&input, args.strict, common),
-            Err(failure) => {
-                exit = worse(exit, IO);
-                failure.report();
-                continue;
-            }
+            Err(failure) => unreadable(path, &failure),
         };
         exit = worse(exit, file.exit);
         if args.json {
@@ -84,16 +81,36 @@ fn worse(a: u8, b: u8) -> u8 {
     if rank(b) > rank(a) { b } else { a }
 }
 
+impl File {
+    fn new(path: &Path) -> Self {
+        Self {
+            path: path.display().to_string(),
+            format: None,
+            version: None,
+            exit: 0,
+            items: Vec::new(),
+            warnings: Vec::new(),
+            error: None,
+        }
+    }
+}
+
+/// What is said about standard input that can't be read.
+fn unreadable(path: &Path, failure: &Failure) -> File {
+    let mut file = File::new(path);
+    file.exit = failure.code();
+    file.error = Some(Wrong {
+        kind: Kind::Io.name(),
+        rule: None,
+        offset: None,
+        entry: None,
+        message: failure.message().to_owned(),
+    });
+    file
+}
+
 fn check(input: &Input, strict: bool, common: &Common) -> File {
-    let mut file = File {
-        path: input.path.display().to_string(),
-        format: None,
-        version: None,
-        exit: 0,
-        items: Vec::new(),
-        warnings: Vec::new(),
-        error: None,
-    };
+    let mut file = File::new(&input.path);
     let checked = input.open().and_then(|archive| {
         file.format = Some(archive.format().name());
         file.version = Some(archive.version());

@@ -333,8 +333,25 @@ impl Archive {
         with_both!(self, entry, (archive, entry) => Ok(archive.data(entry)?), else foreign())
     }
 
-    /// A tensor with everything that the file says about it, for a model.
-    pub(crate) fn model_tensor(&self, entry: &Entry<'_>) -> ModelTensor {
+    /// Tensors with everything that the file, whose metadata this is, says about them, for a model.
+    pub(crate) fn model_tensors(
+        &self,
+        entries: &[Entry<'_>],
+        metadata: &[(String, Value)],
+    ) -> Vec<ModelTensor> {
+        let tensors = entries.iter().map(|entry| self.model_tensor(entry));
+        let mut tensors: Vec<ModelTensor> = tensors.collect();
+        #[cfg(feature = "aero")]
+        if self.format() == Format::Aero && crate::codec::aero::has_gguf_dims(metadata) {
+            for tensor in &mut tensors {
+                tensor.shape = tensor.shape.reversed();
+            }
+        }
+        let _ = metadata;
+        tensors
+    }
+
+    fn model_tensor(&self, entry: &Entry<'_>) -> ModelTensor {
         match (self, entry) {
             #[cfg(feature = "ztensor")]
             (Self::Ztensor(archive), Entry::Ztensor(entry)) => {

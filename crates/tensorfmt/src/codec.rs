@@ -100,19 +100,19 @@ pub(crate) enum Native {
 
 /// Notes all that is said about a tensor as lost, but the keys in `kept`.
 pub(crate) fn lose_attributes(
-    tensor: &Prepared,
+    tensor: &str,
+    attributes: &[(String, Value)],
     kept: &[&str],
     reason: &str,
     losses: &mut Vec<Loss>,
 ) {
-    for (key, _) in tensor
-        .attributes
+    for (key, _) in attributes
         .iter()
         .filter(|(key, _)| !kept.contains(&key.as_str()))
     {
         losses.push(Loss::new(
             LossKind::Attribute,
-            format!("{}: {key}", tensor.name),
+            format!("{tensor}: {key}"),
             reason,
         ));
     }

@@ -14,6 +14,8 @@ use std::path::Path;
 
 pub use model::{Model, ModelTensor};
 pub(crate) use record::Record;
+#[cfg(feature = "primitiv")]
+pub(crate) use targets::refusal;
 use tensor_core::{DType, WriteOptions};
 
 use crate::{Format, Result};

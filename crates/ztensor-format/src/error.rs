@@ -478,7 +478,10 @@ impl fmt::Display for Rule {
                 "starts with bytes {got:02x?} instead of the magic \"ZTEN0001\""
             ),
             Self::IndexSize { got, max } => {
-                write!(f, "index of {got} bytes; 1 to {max} fit this file")
+                write!(
+                    f,
+                    "index of {got} bytes, but 1 to {max} fit; the file may have been cut short"
+                )
             }
             Self::IndexType => write!(f, "the index is not an array"),
             Self::IndexTrailing { bytes } => {

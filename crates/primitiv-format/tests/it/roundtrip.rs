@@ -83,7 +83,7 @@ fn what_the_format_cannot_hold_is_refused_before_the_first_byte() {
     );
     builder.tensor("a.b", one.clone()).unwrap();
     let error = builder.to_vec().unwrap_err().to_string();
-    assert!(error.contains("\"a\"") && error.contains("\"a.b\"") && error.contains("split_names"));
+    assert!(error.contains("\"a\"") && error.contains("\"a.b\"") && error.contains("whole names"));
 
     let mut file = Builder::parameter_file();
     assert!(
@@ -114,6 +114,23 @@ fn a_batch_is_the_last_dim_and_stays_one() {
     let entry = archive.entry(":b").unwrap();
     assert_eq!((entry.dims().dims(), entry.batch()), (&[2][..], 3));
     assert_eq!(entry.shape().dims(), [2, 3]);
+    // The tensor of a Tensor file may have one too, the value of a parameter not.
+    let data = || archive.data(entry).unwrap();
+    let (shape, order) = (entry.shape().clone(), entry.order());
+    let mut alone = Builder::tensor_file();
+    alone
+        .deferred_batch("", DType::F32, shape.clone(), order, 3, data())
+        .unwrap();
+    let tensor = Archive::from_bytes(alone.to_vec().unwrap()).unwrap();
+    assert_eq!(tensor.entries()[0].batch(), 3);
+    assert_eq!(tensor.entries()[0].shape().dims(), [2, 3]);
+    let other = alone.deferred_batch("", DType::F32, shape.clone(), order, 2, data());
+    assert!(other.is_err(), "the last dim is 3");
+    let mut model = Builder::new();
+    model
+        .deferred_batch("w", DType::F32, shape, order, 3, data())
+        .unwrap();
+    assert!(model.check().is_err());
     assert_eq!(
         Builder::copy_of(&archive)
             .unwrap()

@@ -201,6 +201,25 @@ fn errors_name_the_target_and_not_the_temporary_file() {
     );
 }
 
+#[cfg(all(feature = "mmap", target_os = "linux"))]
+#[test]
+fn a_file_that_cannot_be_mapped_is_pointed_to_reading() {
+    // The files of this file system have a size, and can't be mapped: ENODEV.
+    let path = "/sys/devices/system/cpu/online";
+    if fs::metadata(path).map_or(0, |metadata| metadata.len()) == 0 {
+        return;
+    }
+    // SAFETY: nothing is mapped.
+    #[allow(unsafe_code, reason = "the promise above")]
+    let error = unsafe { tensor_core::MappedFile::open(path) }.unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.starts_with(path) && text.contains("FileSource"),
+        "{text}"
+    );
+    assert!(FileSource::open(path).is_ok());
+}
+
 /// Files that belong together: complete, but not there before all are.
 #[test]
 fn sealed_files_appear_together_or_not_at_all() {

@@ -9,6 +9,7 @@
 
 mod adapters;
 mod files;
+mod strided;
 mod tensors;
 
 use std::ops::Range;

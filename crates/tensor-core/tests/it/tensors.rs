@@ -113,3 +113,19 @@ fn column_major_elements_land_where_they_belong() {
         flat.data().as_ptr()
     );
 }
+
+#[test]
+fn elements_are_stored_little_endian() {
+    let floats = Tensor::from_slice(&[1.0f32, -2.5], &[2]).unwrap();
+    let bytes = [0, 0, 0x80, 0x3F, 0, 0, 0x20, 0xC0];
+    assert_eq!(floats.data()[..], bytes);
+    let shorts = Tensor::from_slice(&[0x0102i16, -2], &[2]).unwrap();
+    assert_eq!(shorts.data()[..], [0x02, 0x01, 0xFE, 0xFF]);
+    let long = Tensor::from_slice(&[0x0102_0304_0506_0708u64], &[]).unwrap();
+    assert_eq!(long.data()[..], [8, 7, 6, 5, 4, 3, 2, 1]);
+    // And the way back takes bytes, wherever they come from, as little-endian.
+    let read = Tensor::new(DType::F32, Shape::new(&[2]).unwrap(), bytes.to_vec()).unwrap();
+    assert_eq!(read.to_vec::<f32>().unwrap(), [1.0, -2.5]);
+    let read = Tensor::new(DType::I16, Shape::SCALAR, vec![0x02, 0x01]).unwrap();
+    assert_eq!(read.to_vec::<i16>().unwrap(), [0x0102]);
+}

@@ -151,10 +151,7 @@ fn survey(
     entries: &[Entry<'_>],
     common: &Common,
 ) -> Result<Vec<Option<Measures>>, Failure> {
-    let tensors: Vec<ModelTensor> = entries
-        .iter()
-        .map(|entry| ModelTensor::of(archive, entry))
-        .collect();
+    let tensors = ModelTensor::of(archive, entries);
     let survey = Survey::new(archive, &tensors);
     let meter = Meter::new(survey.work(), common);
     let progress = |bytes| meter.tick(bytes);

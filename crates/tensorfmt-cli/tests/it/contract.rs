@@ -321,3 +321,95 @@ fn the_examples_of_help_work() {
         assert!(ran > before, "{verb} has no example");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn standard_input_that_cannot_be_read_is_in_the_json() {
+    let scratch = Scratch::new();
+    // A folder opens, but gives no bytes.
+    let folder = std::fs::File::open(scratch.0.path()).unwrap();
+    let mut command = scratch.command();
+    let command = command.args(["verify", "--json", "demo.mag", "-"]);
+    let run = Run::of(command.stdin(folder).output().unwrap());
+    assert_eq!(run.code, 3, "{run:?}");
+    let files = run.json()["files"].clone();
+    assert_eq!(files.as_array().unwrap().len(), 2);
+    assert_eq!(
+        (&files[0]["exit"], &files[1]["exit"]),
+        (&json!(0), &json!(3))
+    );
+    assert_eq!(files[1]["path"], "-");
+    assert_eq!(files[1]["error"]["kind"], "io");
+    let message = files[1]["error"]["message"].as_str().unwrap();
+    assert!(message.contains("directory"), "{message}");
+
+    let folder = std::fs::File::open(scratch.0.path()).unwrap();
+    let mut command = scratch.command();
+    let run = Run::of(
+        command
+            .args(["verify", "-"])
+            .stdin(folder)
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(run.code, 3, "{run:?}");
+    assert_eq!(run.err.matches("-: ").count(), 1, "{}", run.err);
+}
+
+#[test]
+fn a_flipped_bit_is_found_or_said_not_to_be_covered() {
+    let scratch = Scratch::new();
+    // The target, how to write it, and what is said of one flipped bit in the data.
+    let (failed, uncovered) = ("encoder.weight: FAILED", "encoder.weight: not covered");
+    for (name, options, found, item) in [
+        ("x.mag", &[][..], false, uncovered),
+        ("x.bpk", &[], false, uncovered),
+        ("x.safetensors", &[], false, uncovered),
+        ("x.model", &["--cast", "f32"], false, uncovered),
+        ("x.zt", &["--checksum", "none"], false, uncovered),
+        ("x.zt", &["--checksum", "crc32c"], true, failed),
+        ("x.zt", &["--checksum", "sha256"], true, failed),
+        ("x.aero", &[], true, "FAILED"),
+        ("x.aero", &["--tensor-hash"], true, failed),
+        ("x.aero", &["--phsh", "4096"], true, "FAILED"),
+    ] {
+        let convert = ["convert", "--quiet", "--force", "demo.mag", name];
+        let run = scratch.run(&[&convert[..], options].concat());
+        assert_eq!(run.code, 0, "{name}: {run:?}");
+        let listing = scratch.run(&["inspect", "--json", name]).json();
+        let tensor = &listing["tensors"][0];
+        assert_eq!(tensor["name"], "encoder.weight");
+        let offset = usize::try_from(tensor["offset"].as_u64().unwrap()).unwrap();
+        let whole = scratch.run(&["verify", name]);
+        assert_eq!(whole.code, 0, "{name}: {whole:?}");
+        let mut bytes = std::fs::read(scratch.path(name)).unwrap();
+        bytes[offset + 5] ^= 0x10;
+        write(&scratch.path(name), bytes);
+        let run = scratch.run(&["verify", name]);
+        assert_eq!(run.code, i32::from(found), "{name} {options:?}: {run:?}");
+        assert!(run.out.contains(item), "{name} {options:?}: {}", run.out);
+        assert!(
+            !run.out.contains("encoder.weight: ok"),
+            "{name} {options:?}"
+        );
+    }
+}
+
+#[test]
+fn metadata_is_shown_without_asking() {
+    let scratch = Scratch::new();
+    for name in [
+        "x.bpk",
+        "x.safetensors",
+        "x.aero",
+        "x.aeroset.json",
+        "y.mag",
+    ] {
+        let run = scratch.run(&["convert", "--quiet", "demo.mag", name]);
+        assert_eq!(run.code, 0, "{name}: {run:?}");
+        let run = scratch.run(&["inspect", name]);
+        assert!(run.out.contains("steps: 1000"), "{name}: {}", run.out);
+        let json = scratch.run(&["inspect", "--json", name]).json();
+        assert!(json["metadata"].get("steps").is_some(), "{name}: {json}");
+    }
+}

@@ -388,3 +388,143 @@ fn metadata_under_the_tools_own_key_is_kept() {
         assert_eq!(listing["metadata"]["tensorfmt"], "mine");
     }
 }
+
+#[test]
+fn an_option_that_matches_nothing_is_said() {
+    let scratch = Scratch::new();
+    let absent = [
+        "--filter",
+        "encodr.*",
+        "--filter",
+        "encoder.*",
+        "--exclude",
+        "encoder.w[0-9]*",
+        "--rename",
+        "s/^decoder/encoder/",
+        "--rename",
+        "s/^encoder/e/",
+        "--drop-metadata",
+        "st?p",
+        "--drop-metadata",
+        "steps",
+    ];
+    let run = scratch.run(&[&["convert", "demo.mag", "a.mag"][..], &absent].concat());
+    assert_eq!(run.code, 0, "{run:?}");
+    let said: Vec<&str> = run.err.lines().collect();
+    let want = [
+        "tensorfmt: warning: --filter \"encodr.*\" matches nothing",
+        "tensorfmt: warning: --exclude \"encoder.w[0-9]*\" matches nothing",
+        "tensorfmt: warning: --rename \"^decoder\" matches nothing",
+        "tensorfmt: warning: --drop-metadata \"st?p\" matches nothing",
+    ];
+    assert_eq!(said, want);
+    let quiet = [&["convert", "--quiet", "demo.mag", "b.mag"][..], &absent].concat();
+    assert_eq!(scratch.run(&quiet).err, "");
+    for verb in ["inspect", "stats"] {
+        let run = scratch.run(&[verb, "demo.mag", "--filter", "absent"]);
+        assert_eq!(run.code, 0, "{run:?}");
+        assert_eq!(
+            run.err,
+            "tensorfmt: warning: --filter \"absent\" matches nothing\n"
+        );
+    }
+}
+
+#[test]
+fn names_that_clash_in_a_primitiv_model_are_told_the_option_that_helps() {
+    let scratch = Scratch::new();
+    let mut builder = tensorfmt::safetensors::Builder::new();
+    for name in ["a", "a.b"] {
+        let one = tensorfmt::Tensor::from_slice(&[1.0f32], &[1]).unwrap();
+        builder.tensor(name, one).unwrap();
+    }
+    write(&scratch.path("x.safetensors"), builder.to_vec().unwrap());
+    let run = scratch.run(&["convert", "x.safetensors", "x.model"]);
+    assert_eq!(run.code, 4, "{run:?}");
+    assert!(run.err.contains("--whole-names"), "{}", run.err);
+    assert!(!run.err.contains("split_names"), "{}", run.err);
+    assert!(!scratch.path("x.model").exists());
+    let run = scratch.run(&["convert", "x.safetensors", "x.model", "--whole-names"]);
+    assert_eq!(run.code, 0, "{run:?}");
+}
+
+#[test]
+fn two_processes_write_the_same_bytes() {
+    let scratch = Scratch::new();
+    let mut builder = tensorfmt::safetensors::Builder::new();
+    for i in 0..1000u16 {
+        let one = tensorfmt::Tensor::from_slice(&[f32::from(i)], &[1]).unwrap();
+        builder.tensor(format!("t{}", (i * 7) % 1000), one).unwrap();
+    }
+    for i in 0..20 {
+        builder
+            .metadata(format!("key {}", (i * 7) % 20), "x")
+            .unwrap();
+    }
+    write(&scratch.path("x.safetensors"), builder.to_vec().unwrap());
+    for folder in ["1", "2"] {
+        fs::create_dir(scratch.path(folder)).unwrap();
+        for name in [
+            "x.mag",
+            "x.zt",
+            "x.bpk",
+            "x.aero",
+            "x.aeroset.json",
+            "x.model",
+            "x.safetensors",
+        ] {
+            let out = format!("{folder}/{name}");
+            let run = scratch.run(&["convert", "--quiet", "x.safetensors", &out]);
+            assert_eq!(run.code, 0, "{out}: {run:?}");
+        }
+    }
+    let mut compared = 0;
+    for file in fs::read_dir(scratch.path("1")).unwrap() {
+        let name = file.unwrap().file_name();
+        let one = fs::read(scratch.path("1").join(&name)).unwrap();
+        let other = fs::read(scratch.path("2").join(&name)).unwrap();
+        assert!(one == other, "{name:?}");
+        compared += 1;
+    }
+    assert_eq!(compared, 9);
+}
+
+#[test]
+fn a_cast_that_overflows_is_counted_and_strict_refuses_it() {
+    let scratch = Scratch::new();
+    let mut builder = tensorfmt::safetensors::Builder::new();
+    let tensor = tensorfmt::Tensor::from_slice(&[70_000.0f32, 1.0], &[2]).unwrap();
+    builder.tensor("w", tensor).unwrap();
+    write(&scratch.path("x.safetensors"), builder.to_vec().unwrap());
+    let cast = ["convert", "x.safetensors", "x.mag", "--cast", "f16"];
+    let run = scratch.run(&[&cast[..], &["--strict"]].concat());
+    assert_eq!(run.code, 4, "{run:?}");
+    assert!(!scratch.path("x.mag").exists());
+    let run = scratch.run(&cast);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(
+        run.err.contains("f32 cast to f16: 1 out of range"),
+        "{}",
+        run.err
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error_that_names_the_path() {
+    let scratch = Scratch::new();
+    // What is written to this device finds no space, as on a full disk.
+    let full = [
+        "convert",
+        "demo.mag",
+        "/dev/full",
+        "--to",
+        "safetensors",
+        "--force",
+    ];
+    let run = scratch.run(&full);
+    assert_eq!(run.code, 3, "{run:?}");
+    assert!(run.err.contains("/dev/full"), "{}", run.err);
+    assert!(run.err.to_lowercase().contains("no space"), "{}", run.err);
+    assert_eq!(scratch.files(), ["demo.mag"]);
+}

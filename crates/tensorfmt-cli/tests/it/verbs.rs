@@ -197,6 +197,19 @@ fn diff_finds_each_kind_of_difference() {
     );
     let close = ["diff", "--rtol", "1e-3", "c.safetensors", "d.safetensors"];
     assert_eq!(scratch.run(&close).code, 0);
+
+    // NaN is the same as itself by its bits, and as any other NaN where numbers are compared.
+    let other = f32::from_bits(0xFFC0_0001);
+    save("e.safetensors", &[("value", floats(&[f32::NAN, 1.0]))]);
+    save("f.safetensors", &[("value", floats(&[other, 1.0]))]);
+    for (a, b, options, code) in [
+        ("e.safetensors", "e.safetensors", &[][..], 0),
+        ("e.safetensors", "f.safetensors", &[], 1),
+        ("e.safetensors", "f.safetensors", &["--atol", "0.1"], 0),
+    ] {
+        let run = scratch.run(&[&["diff", a, b], options].concat());
+        assert_eq!(run.code, code, "{a} {b} {options:?}: {run:?}");
+    }
     assert_eq!(scratch.run(&["diff", "c.safetensors", "absent"]).code, 3);
 }
 

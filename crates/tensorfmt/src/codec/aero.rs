@@ -49,8 +49,16 @@ impl Describe for Set {
         "set".into()
     }
 
+    /// What the set says, and what its parts say; a part that is missing or damaged is
+    /// `verify`'s to report.
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
-        self.metadata().to_vec()
+        let mut pairs = self.metadata().to_vec();
+        for (key, value) in self.part_metadata().unwrap_or_default() {
+            if !pairs.iter().any(|(known, _)| *known == key) {
+                pairs.push((key, value));
+            }
+        }
+        pairs
     }
 }
 
@@ -79,19 +87,18 @@ impl DescribeEntry for Entry {
     }
 }
 
-/// A tensor with everything that the index says about it. A file converted from GGUF has the dims
-/// in that format's order, fastest first, over row-major bytes; they are turned round.
+/// A file converted from GGUF has the dims in that format's order, fastest first, over row-major
+/// bytes.
+pub(crate) fn has_gguf_dims(metadata: &[(String, Value)]) -> bool {
+    let is_gguf =
+        |(key, value): &(String, Value)| key == "source_format" && value.as_str() == Some("gguf");
+    metadata.iter().any(is_gguf)
+}
+
+/// A tensor with everything that the index says about it.
 pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
     let data = archive.data(entry).map_err(|error| error.to_string());
-    let mut tensor = described(entry, data, archive.extra(entry));
-    let metadata = archive.metadata_pairs();
-    let gguf = metadata
-        .iter()
-        .any(|(key, value)| key == "source_format" && value.as_str() == Some("gguf"));
-    if gguf {
-        tensor.shape = tensor.shape.reversed();
-    }
-    tensor
+    described(entry, data, archive.extra(entry))
 }
 
 /// The same for a tensor of a set.

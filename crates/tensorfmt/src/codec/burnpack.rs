@@ -246,10 +246,10 @@ pub(crate) fn build(
             (_, Some("Flex32")) if dtype == DType::F32 => {
                 builder.coded(&name, DTypeCode::Flex32, shape, data)?;
             }
-            (_, Some("Bool(U8)")) if dtype == DType::Bool => {
+            (_, Some("Bool(u8)")) if dtype == DType::Bool => {
                 builder.coded(&name, DTypeCode::Bool(BoolStore::U8), shape, data)?;
             }
-            (_, Some("Bool(U32)")) if dtype == DType::Bool => {
+            (_, Some("Bool(u32)")) if dtype == DType::Bool => {
                 let wide = Cast::new(data, DType::Bool, DType::U32)
                     .map_err(|error| Error::Usage(error.to_string()))?;
                 builder.coded(&name, DTypeCode::Bool(BoolStore::U32), shape, wide)?;

@@ -98,7 +98,8 @@ pub(crate) fn build(
     }
     for tensor in tensors {
         lose_attributes(
-            &tensor,
+            &tensor.name,
+            &tensor.attributes,
             &[],
             "a mag file says nothing but dtype and shape",
             losses,

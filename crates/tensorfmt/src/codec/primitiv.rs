@@ -1,13 +1,15 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use primitiv_format::{Archive, Builder, DataType, Entry, Object, Optimizer};
+use primitiv_format::{Archive, BuildError, Builder, DataType, Entry, Object, Optimizer};
 use tensor_core::{DType, Order, Value, WriteOptions};
 
 use super::{
     Capabilities, Describe, DescribeEntry, Native, Prepared, lose_attributes, lose_metadata,
 };
-use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, PrimitivObject, Refusal};
+use crate::convert::{
+    Loss, LossKind, Model, ModelTensor, Options, PrimitivObject, Refusal, refusal,
+};
 use crate::{Error, Result};
 
 /// The attribute that says how many of a tensor's last dim are its batch.
@@ -151,12 +153,6 @@ pub(crate) fn build(
     builder.split_names(!options.whole_names).sort(false);
     let mut parameter: Option<String> = None;
     for tensor in tensors {
-        lose_attributes(
-            &tensor,
-            &[BATCH],
-            "a primitiv file says nothing but the shape",
-            losses,
-        );
         let batch = match tensor.attributes.iter().find(|(key, _)| key == BATCH) {
             Some((_, Value::Int(batch))) => u32::try_from(*batch).unwrap_or(1),
             _ => 1,
@@ -168,7 +164,7 @@ pub(crate) fn build(
             order,
             data,
             native,
-            ..
+            attributes,
         } = tensor;
         if batch == 1 && shape.dims().last() == Some(&1) {
             let reason = format!("trailing ones of {shape} are not stored");
@@ -180,6 +176,11 @@ pub(crate) fn build(
             (None, Some(parameter)) => stat_key(parameter, &name).map(str::to_owned),
             _ => None,
         };
+        // Values of parameters have no batch.
+        let batched = stat.is_some() || object == PrimitivObject::Tensor;
+        let kept: &[&str] = if batched { &[BATCH] } else { &[] };
+        let reason = "a primitiv file says nothing but the shape";
+        lose_attributes(&name, &attributes, kept, reason, losses);
         if let Some(key) = stat {
             builder.deferred_stat(key, dtype, shape, order, batch, data)?;
             continue;
@@ -194,12 +195,23 @@ pub(crate) fn build(
                     let reason = "the one tensor of such a file has no name";
                     losses.push(Loss::new(LossKind::Name, &name, reason));
                 }
-                builder.deferred(&name, dtype, shape, order, data)?;
+                if object == PrimitivObject::Tensor && batch != 1 {
+                    builder.deferred_batch(&name, dtype, shape, order, batch, data)?;
+                } else {
+                    builder.deferred(&name, dtype, shape, order, data)?;
+                }
             }
         }
         parameter = Some(name);
     }
-    builder.check()?;
+    builder.check().map_err(|error| match error {
+        primitiv_format::Error::Build(error @ BuildError::PathConflict { .. }) => {
+            // Where the caller of a conversion finds what the builder speaks of.
+            let text = format!("{error} (`whole_names`, --whole-names on the command line)");
+            refusal(text)
+        }
+        error => error.into(),
+    })?;
     Ok(Writer::Tensors(builder))
 }
 

@@ -49,14 +49,11 @@ pub struct ModelTensor {
 impl Model {
     /// Everything in `archive`; no data is read.
     pub fn of(archive: &Archive) -> Self {
+        let metadata = archive.metadata();
         let mut model = Self {
             format: archive.format(),
-            metadata: archive.metadata(),
-            tensors: archive
-                .entries()
-                .iter()
-                .map(|entry| archive.model_tensor(entry))
-                .collect(),
+            tensors: archive.model_tensors(&archive.entries(), &metadata),
+            metadata,
             signed: match archive {
                 #[cfg(feature = "burnpack")]
                 Archive::Burnpack(archive) => crate::codec::burnpack::signed_scalars(archive),
@@ -136,9 +133,9 @@ impl Model {
 }
 
 impl ModelTensor {
-    /// One tensor of `archive`; no data is read.
-    pub fn of(archive: &Archive, entry: &Entry<'_>) -> Self {
-        archive.model_tensor(entry)
+    /// These tensors of `archive`, in the same order; no data is read.
+    pub fn of(archive: &Archive, entries: &[Entry<'_>]) -> Vec<Self> {
+        archive.model_tensors(entries, &archive.metadata())
     }
 
     /// The name.

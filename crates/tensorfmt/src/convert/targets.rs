@@ -158,6 +158,10 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
         Target::Aero => codec::aero::build(&model, tensors, options, &mut losses).map(Writer::Aero),
         #[cfg(feature = "aero")]
         Target::AeroSet => {
+            if tensors.is_empty() {
+                let reason = "metadata is in the parts of a set, and without tensors it has none";
+                codec::lose_metadata(&model, reason, &mut losses);
+            }
             codec::aero::build(&model, tensors, options, &mut losses).map(Writer::AeroSet)
         }
         #[cfg(feature = "primitiv")]
@@ -187,7 +191,8 @@ fn refuse(error: Error) -> Error {
     }
 }
 
-fn refusal(reason: String) -> Error {
+/// The whole can't be held.
+pub(crate) fn refusal(reason: String) -> Error {
     Error::Refused(vec![Refusal {
         tensor: String::new(),
         dtype: String::new(),

@@ -11,4 +11,7 @@
 mod detect;
 mod faults;
 mod matrix;
+mod page;
+mod reports;
 mod snapshots;
+mod tables;
