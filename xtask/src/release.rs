@@ -78,7 +78,17 @@ pub(crate) fn deny() -> Outcome {
         eprintln!("deny: skipped, cargo-deny is not installed (cargo install cargo-deny)");
         return Ok(());
     }
-    cargo(&["deny", "check", "bans", "licenses", "sources"], &[])?;
+    cargo(
+        &[
+            "deny",
+            "check",
+            "--hide-inclusion-graph",
+            "bans",
+            "licenses",
+            "sources",
+        ],
+        &[],
+    )?;
     if let Err(error) = cargo(&["deny", "fetch", "db"], &[]) {
         eprintln!("deny: advisories skipped, {error}");
         return Ok(());

@@ -64,8 +64,7 @@ pub trait Source: Send + Sync {
                 size: self.size(),
             })?;
         self.check(range.start, len)?;
-        let len = usize::try_from(len).map_err(|_| SourceError::TooLarge(len))?;
-        let mut buffer = AlignedBytes::zeroed(len)?;
+        let mut buffer = AlignedBytes::zeroed(length(len)?)?;
         self.read_into(range.start, buffer.as_mut_slice())?;
         Ok(buffer.freeze())
     }
@@ -123,14 +122,13 @@ pub fn walk<E: From<TransferError>>(
         }
         return Ok(());
     }
-    let most = usize::try_from(len).unwrap_or(usize::MAX).min(window);
+    let most = at_most(len, window);
     let mut buffer = AlignedBytes::zeroed(most).map_err(TransferError::from)?;
     let mut offset = range.start;
     while offset < range.end {
-        let left = usize::try_from(range.end - offset).unwrap_or(usize::MAX);
         let piece = buffer
             .as_mut_slice()
-            .get_mut(..left.min(most))
+            .get_mut(..at_most(range.end - offset, most))
             .unwrap_or_default();
         source
             .read_into(offset, piece)
@@ -142,9 +140,23 @@ pub fn walk<E: From<TransferError>>(
     Ok(())
 }
 
-/// The range on this host's pointer width.
-pub(crate) fn bounds(range: &Range<u64>) -> Option<Range<usize>> {
-    Some(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
+/// The range in numbers as wide as this host's addresses, if they hold it. `W` is `usize`; tests
+/// take `u32`, whatever host they run on.
+pub(crate) fn bounds<W: TryFrom<u64>>(range: &Range<u64>) -> Option<Range<W>> {
+    Some(W::try_from(range.start).ok()?..W::try_from(range.end).ok()?)
+}
+
+/// The length of a buffer that holds `len` bytes.
+fn length<W: TryFrom<u64>>(len: u64) -> Result<W, SourceError> {
+    W::try_from(len).map_err(|_| SourceError::TooLarge(len))
+}
+
+/// `len` or `most`, whichever is less.
+fn at_most<W: TryFrom<u64> + Ord>(len: u64, most: W) -> W {
+    match W::try_from(len) {
+        Ok(len) => len.min(most),
+        Err(_) => most,
+    }
 }
 
 impl Source for Bytes {
@@ -154,7 +166,7 @@ impl Source for Bytes {
 
     fn read(&self, range: Range<u64>) -> Result<Bytes, SourceError> {
         let len = range.end.saturating_sub(range.start);
-        match bounds(&range) {
+        match bounds::<usize>(&range) {
             Some(range) if range.start <= range.end && range.end <= self.len() => {
                 Ok(self.slice(range))
             }
@@ -413,5 +425,33 @@ mod file {
             file.seek(SeekFrom::Start(offset))?;
             file.read_exact(out)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    /// What is beyond 4 GiB must be an error where addresses have 32 bits, never another place.
+    #[test]
+    fn nothing_wraps_where_addresses_have_32_bits() {
+        let bounds = |range| super::bounds::<u32>(&range);
+        assert_eq!(bounds(0..4 * GIB - 1), Some(0..u32::MAX));
+        assert_eq!(bounds(0..4 * GIB), None);
+        assert_eq!(bounds(4 * GIB..4 * GIB + 1), None);
+        assert_eq!(bounds(u64::MAX..u64::MAX), None);
+
+        assert_eq!(length::<u32>(4 * GIB - 1).unwrap(), u32::MAX);
+        for len in [4 * GIB, 4 * GIB + 16, u64::MAX] {
+            let error = length::<u32>(len).unwrap_err();
+            assert!(matches!(error, SourceError::TooLarge(got) if got == len));
+        }
+
+        assert_eq!(at_most(10, 100u32), 10);
+        // 4 GiB and 10 bytes are not 10 bytes.
+        assert_eq!(at_most(4 * GIB + 10, 100u32), 100);
+        assert_eq!(at_most(4 * GIB, u32::MAX), u32::MAX);
     }
 }
