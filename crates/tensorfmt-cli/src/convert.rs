@@ -64,14 +64,38 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The target that a name of another generation of its format is near to: `ztensor-2`, `zt1.2`,
+/// `snapshot`.
+fn other_generation(name: &str) -> Option<Target> {
+    let name = name.to_ascii_lowercase();
+    let of = |target: &&Target| {
+        let format = target.format();
+        let mut stems = vec![format.name()];
+        stems.extend(format.extensions());
+        stems.iter().any(|stem| {
+            let rest = name.strip_prefix(stem).unwrap_or_default();
+            rest.contains(|c: char| c.is_ascii_digit()) || rest.contains("snapshot")
+        })
+    };
+    match name.starts_with("snapshot") {
+        true => Some(Target::Mag),
+        false => Target::ALL.iter().find(of).copied(),
+    }
+}
+
 fn target(args: &Convert) -> Result<Target, Failure> {
     let known: Vec<&str> = Target::ALL.iter().map(|target| target.name()).collect();
     match &args.to {
         Some(name) => Target::from_name(name).ok_or_else(|| {
-            Failure::usage(format!(
-                "--to {name:?}: known formats are {}",
-                known.join(", ")
-            ))
+            let known = known.join(", ");
+            Failure::usage(match other_generation(name) {
+                Some(target) => format!(
+                    "--to {name:?}: other generations are read, not written; --to {} writes {}",
+                    target.name(),
+                    crate::formats::generations(target.format()).1
+                ),
+                None => format!("--to {name:?}: known formats are {known}"),
+            })
         }),
         None => Target::from_path(&args.output).ok_or_else(|| {
             let path = args.output.display();

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Formats) -> Outcome {
 }
 
 /// Which generations of a format are read, and which are written.
-fn generations(format: Format) -> (&'static str, &'static str) {
+pub(crate) fn generations(format: Format) -> (&'static str, &'static str) {
     match format {
         Format::Mag => ("version 1, snapshots 0.1 to 0.3", "version 1"),
         Format::Ztensor => ("0.1, 1.0 to 1.2, 2", "0.1"),

@@ -238,6 +238,25 @@ fn usage_and_missing_files_have_their_codes() {
     }
 }
 
+/// Older generations are no target; the words say what is.
+#[test]
+fn a_generation_that_is_not_written_is_answered_with_one_that_is() {
+    let scratch = Scratch::new();
+    for (name, instead) in [
+        ("ztensor-2", "--to ztensor writes 0.1"),
+        ("zt1.2", "--to ztensor writes 0.1"),
+        ("snapshot", "--to mag writes version 1"),
+        ("mag-snapshot", "--to mag writes version 1"),
+        ("burnpack0.19", "--to burnpack writes 0.22"),
+        ("onnx", "known formats are mag,"),
+    ] {
+        let run = scratch.run(&["convert", "demo.mag", "x.zt", "--to", name]);
+        assert_eq!(run.code, 2, "{name}");
+        assert!(run.err.contains(instead), "{name}: {}", run.err);
+    }
+    assert_eq!(scratch.files(), ["demo.mag"]);
+}
+
 #[test]
 fn a_closed_pipe_ends_quietly() {
     let scratch = Scratch::new();
