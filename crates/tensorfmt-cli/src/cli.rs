@@ -231,6 +231,9 @@ pub(crate) struct Convert {
     /// Read what is whole of a damaged AERO file
     #[arg(long)]
     pub(crate) salvage: bool,
+    /// Convert without checking the input's checksums first, and what fails them too
+    #[arg(long)]
+    pub(crate) no_verify: bool,
     /// Also convert the statistics that optimizers keep (primitiv)
     #[arg(long)]
     pub(crate) with_stats: bool,

@@ -3,18 +3,20 @@ use std::process::ExitCode;
 
 use regex::Regex;
 use serde::Serialize;
+use tensor_core::Outcome as Check;
 use tensorfmt::convert::{
     Checksum, Layout, Loss, Model, ModelTensor, Options, Plan, PrimitivObject, Target, plan,
 };
-use tensorfmt::{DType, Value, WriteOptions};
+use tensorfmt::{Archive, DType, Value, WriteOptions};
 
 use crate::Outcome;
 use crate::cli::{ChecksumArg, Common, Convert, LayoutArg};
-use crate::failure::{Failure, UNSUPPORTED, complain};
+use crate::failure::{Failure, INVALID, UNSUPPORTED, complain};
 use crate::input::{Globs, Input, warn_unmatched};
 use crate::output::{Out, escape};
 use crate::progress::Meter;
 use crate::target::{may_write, same_file};
+use crate::verify;
 
 #[derive(Serialize)]
 struct Document {
@@ -52,16 +54,58 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     if model.tensors.is_empty() && before > 0 && !common.quiet {
         complain(&format!("warning: none of {before} tensors is left"));
     }
-    let plan =
-        plan(model, target, &options).map_err(|error| Failure::about(&input.path, &error))?;
+    let checks = !args.no_verify && !args.salvage;
+    let plan = match plan(model, target, &options) {
+        Ok(plan) => plan,
+        Err(error) => {
+            // A file that can't be read in full may be damaged as well, which outranks that.
+            let is_readable = |entry| archive.data(entry).is_ok();
+            let readable = archive.entries().iter().all(is_readable);
+            if checks && !readable && !is_whole(&archive, &input, &edits, common)? {
+                return Ok(ExitCode::from(INVALID));
+            }
+            return Err(Failure::about(&input.path, &error));
+        }
+    };
 
     report(plan.losses(), args.json, common)?;
     if args.strict && !plan.losses().is_empty() {
         complain("nothing written: --strict refuses losses");
         return Ok(ExitCode::from(UNSUPPORTED));
     }
+    // What is damaged must not get a new checksum that is right.
+    if checks && !is_whole(&archive, &input, &edits, common)? {
+        return Ok(ExitCode::from(INVALID));
+    }
     write(&plan, args, common)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes every check that the input allows, and says what fails of what is to be converted.
+fn is_whole(
+    archive: &Archive,
+    input: &Input,
+    edits: &Edits,
+    common: &Common,
+) -> Result<bool, Failure> {
+    let report = verify::verify(archive, false, common);
+    let report = report.map_err(|error| Failure::about(&input.path, &error))?;
+    let is_left_out = |name: &str| archive.entry(name).is_some() && !edits.keeps(name);
+    let mut whole = true;
+    for item in report.items {
+        if item.outcome == Check::Failed && !is_left_out(&item.item) {
+            whole = false;
+            let (path, item) = (input.path.display(), verify::words(&verify::line(item)));
+            complain(&escape(&format!("{path}: {item}")));
+        }
+    }
+    if !whole {
+        complain(
+            "nothing written: the input fails its checks; --exclude leaves out tensors, \
+            --no-verify converts all as it is",
+        );
+    }
+    Ok(whole)
 }
 
 /// The target that a name of another generation of its format is near to: `ztensor-2`, `zt1.2`,
@@ -171,14 +215,17 @@ impl Edits {
         })
     }
 
+    /// Whether a tensor of this name is converted.
+    fn keeps(&self, name: &str) -> bool {
+        (self.filter.is_empty() || self.filter.matches(name)) && !self.exclude.matches(name)
+    }
+
     fn apply(&self, model: &mut Model, common: &Common) -> Result<(), Failure> {
         let names = model.tensors.iter().map(ModelTensor::name);
         self.filter
             .warn_unmatched("--filter", names.clone(), common);
         self.exclude.warn_unmatched("--exclude", names, common);
-        model.retain(|name| {
-            (self.filter.is_empty() || self.filter.matches(name)) && !self.exclude.matches(name)
-        });
+        model.retain(|name| self.keeps(name));
         for (regex, replacement) in &self.renames {
             let mut names = model.tensors.iter().map(ModelTensor::name);
             if !names.any(|name| regex.is_match(name)) {

@@ -29,7 +29,7 @@ struct File {
 }
 
 #[derive(Serialize)]
-struct Line {
+pub(crate) struct Line {
     item: String,
     outcome: &'static str,
     expected: Option<String>,
@@ -142,7 +142,8 @@ fn check(input: &Input, strict: bool, common: &Common) -> File {
     file
 }
 
-fn verify(archive: &Archive, strict: bool, common: &Common) -> Result<Report, Error> {
+/// Makes every check that the file allows, with a progress bar.
+pub(crate) fn verify(archive: &Archive, strict: bool, common: &Common) -> Result<Report, Error> {
     let meter = Meter::new(archive.file_len(), common);
     let progress = |bytes| meter.tick(bytes);
     let mut options = VerifyOptions::default();
@@ -152,7 +153,7 @@ fn verify(archive: &Archive, strict: bool, common: &Common) -> Result<Report, Er
     archive.verify(&options)
 }
 
-fn line(item: Item) -> Line {
+pub(crate) fn line(item: Item) -> Line {
     Line {
         item: item.item,
         outcome: item.outcome.name(),
@@ -162,6 +163,26 @@ fn line(item: Item) -> Line {
     }
 }
 
+/// An outcome in one line, to be escaped.
+pub(crate) fn words(item: &Line) -> String {
+    let outcome = match item.outcome {
+        outcome if outcome == Check::Failed.name() => "FAILED",
+        outcome if outcome == Check::NotCovered.name() => "not covered",
+        outcome => outcome,
+    };
+    let mut text = format!("{}: {outcome}", item.item);
+    if let Some(note) = &item.note {
+        text.push_str(&format!(" ({note})"));
+    }
+    match (&item.expected, &item.found) {
+        (Some(expected), Some(found)) if expected != found => {
+            text.push_str(&format!(", expected {expected}, found {found}"));
+        }
+        _ => {}
+    }
+    text
+}
+
 fn print(file: &File, several: bool, out: &mut Out) -> Result<(), Failure> {
     let prefix = if several {
         format!("{}: ", escape(&file.path))
@@ -169,23 +190,7 @@ fn print(file: &File, several: bool, out: &mut Out) -> Result<(), Failure> {
         String::new()
     };
     for item in &file.items {
-        let outcome = match item.outcome {
-            outcome if outcome == Check::Ok.name() => "ok",
-            outcome if outcome == Check::Failed.name() => "FAILED",
-            outcome if outcome == Check::NotCovered.name() => "not covered",
-            outcome => outcome,
-        };
-        let mut text = format!("{prefix}{}: {outcome}", escape(&item.item));
-        if let Some(note) = &item.note {
-            text.push_str(&format!(" ({})", escape(note)));
-        }
-        if let (Some(expected), Some(found)) = (&item.expected, &item.found) {
-            if expected != found {
-                let (expected, found) = (escape(expected), escape(found));
-                text.push_str(&format!(", expected {expected}, found {found}"));
-            }
-        }
-        out.line(&text)?;
+        out.line(&format!("{prefix}{}", escape(&words(item))))?;
     }
     for warning in &file.warnings {
         out.line(&format!("{prefix}warning: {}", escape(warning)))?;

@@ -9,7 +9,7 @@ use tensor_core::{
 };
 
 use crate::codec::{Describe, DescribeEntry};
-use crate::convert::ModelTensor;
+use crate::convert::{ModelTensor, Unreadable};
 use crate::format::looks_like;
 use crate::{Error, Format, Result};
 
@@ -379,7 +379,7 @@ impl Archive {
                 entry.dtype_name(),
                 entry.shape(),
                 entry.order(),
-                self.data(entry).map_err(|error| error.to_string()),
+                self.data(entry).map_err(Unreadable::of),
             ),
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tensor_core::{DType, Order, Shape, Source, Value};
 
-use crate::convert::{Loss, LossKind, Model, ModelTensor};
+use crate::convert::{Loss, LossKind, Model, ModelTensor, Unreadable};
 
 #[cfg(feature = "aero")]
 pub(crate) mod aero;
@@ -132,7 +132,7 @@ pub(crate) fn tensor(
     dtype_name: Cow<'_, str>,
     shape: &Shape,
     order: Order,
-    data: Result<Arc<dyn Source>, String>,
+    data: Result<Arc<dyn Source>, Unreadable>,
 ) -> ModelTensor {
     ModelTensor {
         name: name.to_owned(),

@@ -12,6 +12,7 @@ mod targets;
 use std::fmt;
 use std::path::Path;
 
+pub(crate) use model::Unreadable;
 pub use model::{Model, ModelTensor};
 pub(crate) use record::Record;
 #[cfg(feature = "primitiv")]
@@ -267,6 +268,8 @@ pub struct Refusal {
     pub dtype: String,
     /// Why.
     pub reason: String,
+    /// Whether the source is to blame, not the target: its data is damaged.
+    pub damaged: bool,
 }
 
 impl fmt::Display for Refusal {

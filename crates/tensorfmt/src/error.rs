@@ -145,6 +145,8 @@ impl Error {
         }
         delegate!(self, error => error.kind(),
             Self::UnknownFormat { .. } => Kind::Invalid,
+            // Damage outranks what is merely not supported.
+            Self::Refused(refused) if refused.iter().any(|refusal| refusal.damaged) => Kind::Invalid,
             Self::Disabled(_) | Self::Refused(_) => Kind::Unsupported,
             Self::NoSuchTensor { .. } | Self::Usage(_) => Kind::Build,
             Self::File(_) | Self::Source(_) | Self::Sink(_) => Kind::Io,

@@ -528,3 +528,71 @@ fn a_full_disk_is_an_error_that_names_the_path() {
     assert!(run.err.to_lowercase().contains("no space"), "{}", run.err);
     assert_eq!(scratch.files(), ["demo.mag"]);
 }
+
+/// Damage must not travel on under a new checksum that is right.
+#[test]
+fn what_fails_its_checks_is_not_converted() {
+    let scratch = Scratch::new();
+    assert_eq!(
+        scratch
+            .run(&["convert", "demo.mag", "x.zt", "--checksum", "crc32c"])
+            .code,
+        0
+    );
+    let listed = scratch.run(&["inspect", "--json", "x.zt"]).json();
+    let damaged = &listed["tensors"][1];
+    let at = usize::try_from(damaged["offset"].as_u64().unwrap()).unwrap();
+    let mut bytes = std::fs::read(scratch.path("x.zt")).unwrap();
+    bytes[at] ^= 1;
+    write(&scratch.path("x.zt"), bytes);
+    let name = damaged["name"].as_str().unwrap();
+    for target in ["y.safetensors", "y.zt", "y.aeroset.json"] {
+        let run = scratch.run(&["convert", "x.zt", target]);
+        assert_eq!(run.code, 1, "{run:?}");
+        assert!(
+            run.err.contains(&format!("x.zt: {name}: FAILED")),
+            "{run:?}"
+        );
+        assert!(run.err.contains("nothing written"), "{run:?}");
+    }
+    assert_eq!(scratch.files(), ["demo.mag", "x.zt"]);
+    let run = scratch.run(&["convert", "x.zt", "y.safetensors", "--exclude", name]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let run = scratch.run(&["convert", "x.zt", "z.safetensors", "--no-verify"]);
+    assert_eq!(run.code, 0, "{run:?}");
+}
+
+/// Data that can't be had at all is damage too, not something that is not supported.
+#[test]
+fn data_that_is_damaged_is_no_unsupported_data() {
+    let scratch = Scratch::new();
+    let mut seen = 0;
+    for format in ["mag", "ztensor", "burnpack", "aero", "primitiv"] {
+        for case in test_data::cases(format).unwrap() {
+            if !matches!(case.expect, test_data::Expect::Reject(_)) {
+                continue;
+            }
+            write(&scratch.path("x"), &case.bytes);
+            // A file of another format is none of this one's, but may be whole.
+            if scratch.run(&["verify", "x"]).code == 0 {
+                continue;
+            }
+            let listed = scratch.run(&["inspect", "x"]).code;
+            for verb in [
+                &["convert", "x", "y.safetensors", "--force"][..],
+                &[
+                    "convert",
+                    "x",
+                    "y.safetensors",
+                    "--force",
+                    "--skip-unsupported",
+                ],
+            ] {
+                let run = scratch.run(verb);
+                assert_eq!(run.code, 1, "{format} {}: {run:?}", case.name);
+            }
+            seen += i32::from(listed == 0);
+        }
+    }
+    assert!(seen > 10, "{seen} files that open and are damaged");
+}

@@ -5,7 +5,7 @@ use tensor_core::{DType, Order, Value};
 
 use super::{Capabilities, Describe, DescribeEntry, Native, Prepared};
 use crate::Result;
-use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record};
+use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable};
 
 /// The key under which a conversion to this format keeps a tensor's flags.
 const FLAGS: &str = "aero.flags";
@@ -97,19 +97,19 @@ pub(crate) fn has_gguf_dims(metadata: &[(String, Value)]) -> bool {
 
 /// A tensor with everything that the index says about it.
 pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
-    let data = archive.data(entry).map_err(|error| error.to_string());
+    let data = archive.data(entry).map_err(Unreadable::of);
     described(entry, data, archive.extra(entry))
 }
 
 /// The same for a tensor of a set.
 pub(crate) fn set_tensor(set: &Set, entry: &Entry) -> ModelTensor {
-    let data = set.data(entry).map_err(|error| error.to_string());
+    let data = set.data(entry).map_err(Unreadable::of);
     described(entry, data, set.extra(entry))
 }
 
 fn described(
     entry: &Entry,
-    data: Result<std::sync::Arc<dyn tensor_core::Source>, String>,
+    data: Result<std::sync::Arc<dyn tensor_core::Source>, Unreadable>,
     extra: Vec<(String, Value)>,
 ) -> ModelTensor {
     let mut tensor = super::tensor(

@@ -4,7 +4,7 @@ use burnpack_format::{Archive, BoolStore, Builder, DTypeCode, Entry, Layout, Sca
 use tensor_core::{Cast, DType, Order, Source, Ticker, Value, walk};
 
 use super::{Capabilities, Describe, DescribeEntry, Native, Prepared};
-use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record};
+use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable};
 use crate::{Error, Result};
 
 /// The attribute that keeps a dtype which only burnpack spells: `Flex32`, `Bool(U8)`, `Bool(U32)`.
@@ -108,7 +108,7 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
             .map_or_else(|| entry.stored_dtype(), |dtype| dtype.name().into()),
         entry.shape(),
         entry.order(),
-        data.map_err(|error| error.to_string()),
+        data.map_err(Unreadable::of),
     );
     if entry.dtype() == Some(DType::Opaque) {
         tensor.dtype_name = "qfloat".into();

@@ -8,7 +8,7 @@ use super::{
     Capabilities, Describe, DescribeEntry, Native, Prepared, lose_attributes, lose_metadata,
 };
 use crate::convert::{
-    Loss, LossKind, Model, ModelTensor, Options, PrimitivObject, Refusal, refusal,
+    Loss, LossKind, Model, ModelTensor, Options, PrimitivObject, Refusal, Unreadable, refusal,
 };
 use crate::{Error, Result};
 
@@ -87,7 +87,7 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
         entry.stored_dtype(),
         entry.shape(),
         entry.order(),
-        archive.data(entry).map_err(|error| error.to_string()),
+        archive.data(entry).map_err(Unreadable::of),
     );
     if entry.batch() != 1 {
         tensor.attributes.push((BATCH.into(), entry.batch().into()));
@@ -233,6 +233,7 @@ fn optimizer(
             tensor: tensor.name.clone(),
             dtype: tensor.dtype.to_string(),
             reason: reason.into(),
+            damaged: false,
         };
         return Err(Error::Refused(tensors.iter().map(refusal).collect()));
     }

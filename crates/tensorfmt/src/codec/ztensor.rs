@@ -7,7 +7,7 @@ use ztensor_format::{
 };
 
 use super::{Capabilities, Describe, DescribeEntry, Native, Prepared, lose_metadata};
-use crate::convert::{Loss, LossKind, Model, ModelTensor, Options};
+use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Unreadable};
 use crate::{Error, Result};
 
 impl Describe for Archive {
@@ -121,7 +121,7 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
             .map_or_else(|| entry.stored_dtype(), |dtype| dtype.name().into()),
         entry.shape(),
         entry.order(),
-        archive.data(entry).map_err(|error| error.to_string()),
+        archive.data(entry).map_err(Unreadable::of),
     );
     if archive.generation() != Generation::V0_1 {
         // None of it is a field of 0.1, and what 0.1 can't hold is to be told.

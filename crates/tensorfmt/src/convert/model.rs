@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use tensor_core::{DType, Order, Shape, Source, Transposed, Value};
+use tensor_core::{DType, Kind, Order, Shape, Source, Transposed, Value};
 
 use super::Refusal;
 use super::record::Record;
@@ -35,7 +35,7 @@ pub struct ModelTensor {
     pub(crate) shape: Shape,
     pub(crate) order: Order,
     /// Why there are no bytes, where there are none.
-    pub(crate) data: Result<Arc<dyn Source>, String>,
+    pub(crate) data: Result<Arc<dyn Source>, Unreadable>,
     /// What only some formats say about a tensor: ids, custom fields, schemes.
     pub(crate) attributes: Vec<(String, Value)>,
     /// A check value that the source file holds for the tensor, as text.
@@ -44,6 +44,24 @@ pub struct ModelTensor {
     pub(crate) native: Option<Native>,
     /// Whether it is a statistic that an optimizer keeps about another tensor.
     pub(crate) is_stat: bool,
+}
+
+/// Why a tensor's data can't be had.
+#[derive(Clone, Debug)]
+pub(crate) struct Unreadable {
+    /// Whether the file is to blame, rather than this build or a generation.
+    pub(crate) damaged: bool,
+    pub(crate) reason: String,
+}
+
+impl Unreadable {
+    pub(crate) fn of(error: impl Into<Error>) -> Self {
+        let error = error.into();
+        Self {
+            damaged: matches!(error.kind(), Kind::Invalid | Kind::Limit),
+            reason: error.to_string(),
+        }
+    }
 }
 
 impl Model {
@@ -174,12 +192,13 @@ impl ModelTensor {
     /// # Errors
     /// [`Error::Refused`] with the reason why there are none.
     pub fn data(&self) -> Result<Arc<dyn Source>> {
-        self.data.clone().map_err(|reason| {
+        self.data.clone().map_err(|Unreadable { damaged, reason }| {
             let (tensor, dtype) = (self.name.clone(), self.dtype_name.clone());
             Error::Refused(vec![Refusal {
                 tensor,
                 dtype,
                 reason,
+                damaged,
             }])
         })
     }

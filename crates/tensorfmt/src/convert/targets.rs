@@ -7,7 +7,9 @@ use tensor_core::{
     Cast, DType, Kind, Order, Shape, Source, Ticker, Transposed, WriteOptions, walk,
 };
 
-use super::{Layout, Loss, LossKind, Model, ModelTensor, Options, Plan, Refusal, Target};
+use super::{
+    Layout, Loss, LossKind, Model, ModelTensor, Options, Plan, Refusal, Target, Unreadable,
+};
 use crate::archive::never_there;
 use crate::codec::{self, Capabilities, Prepared};
 use crate::{Error, Format, Result};
@@ -116,10 +118,12 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
                 tensor,
                 dtype,
                 reason,
+                damaged: false,
             });
             continue;
         }
         let (name, dtype) = (tensor.name.clone(), tensor.dtype_name.clone());
+        let damaged = matches!(&tensor.data, Err(Unreadable { damaged: true, .. }));
         match prepare(tensor, &capabilities, options, target, home, &mut losses)? {
             Ok(prepared) => tensors.push(prepared),
             Err(reason) if options.skip_unsupported => {
@@ -133,6 +137,7 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
                 tensor: name,
                 dtype,
                 reason,
+                damaged,
             }),
         }
     }
@@ -197,6 +202,7 @@ pub(crate) fn refusal(reason: String) -> Error {
         tensor: String::new(),
         dtype: String::new(),
         reason,
+        damaged: false,
     }])
 }
 
@@ -308,7 +314,7 @@ fn prepare(
     }
     let (data, dtype) = match (tensor.data, tensor.dtype) {
         (Ok(data), Some(dtype)) => (data, dtype),
-        (Err(reason), _) => return Ok(Err(reason)),
+        (Err(unreadable), _) => return Ok(Err(unreadable.reason)),
         (Ok(_), None) => return Ok(Err("the dtype is unknown".into())),
     };
     if let Some(reason) = (target.name)(&name) {
