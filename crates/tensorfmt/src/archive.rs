@@ -339,16 +339,18 @@ impl Archive {
         entries: &[Entry<'_>],
         metadata: &[(String, Value)],
     ) -> Vec<ModelTensor> {
-        let tensors = entries.iter().map(|entry| self.model_tensor(entry));
-        let mut tensors: Vec<ModelTensor> = tensors.collect();
         #[cfg(feature = "aero")]
-        if self.format() == Format::Aero && crate::codec::aero::has_gguf_dims(metadata) {
-            for tensor in &mut tensors {
+        let reversed = self.format() == Format::Aero && crate::codec::aero::has_gguf_dims(metadata);
+        #[cfg(not(feature = "aero"))]
+        let (reversed, _) = (false, metadata);
+        let tensors = entries.iter().map(|entry| {
+            let mut tensor = self.model_tensor(entry);
+            if reversed {
                 tensor.shape = tensor.shape.reversed();
             }
-        }
-        let _ = metadata;
-        tensors
+            tensor
+        });
+        tensors.collect()
     }
 
     fn model_tensor(&self, entry: &Entry<'_>) -> ModelTensor {
