@@ -22,6 +22,8 @@ const GATE: Gate = Gate {
         "many_1000.zt",
         "many.zt",
         "zstd_high_ratio.zt",
+        "v11_unsized_bomb",
+        "v12_zstd_long",
     ],
 };
 
