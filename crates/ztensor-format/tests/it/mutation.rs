@@ -23,6 +23,9 @@ const GATE: Gate = Gate {
         "many.zt",
         "zstd_high_ratio.zt",
         "v11_unsized_bomb",
+        "v12_items",
+        "v12_composed",
+        "v2_zstd_frames.zt",
         "v12_zstd_long",
     ],
 };
