@@ -26,6 +26,9 @@ use crate::{BuildError, DTypeCode, Result};
 
 /// "Limits" and what the reference readers take: the largest dim, offset and length.
 const MAX_SIZE: u64 = i64::MAX as u64;
+/// The file of a set that lists the tensors of all its parts.
+#[cfg(feature = "std")]
+const INDEX_NAME: &str = "index.aero";
 
 /// Collects tensors and metadata, then writes a file, or a set of files, at once.
 ///
@@ -546,7 +549,7 @@ impl Builder {
             Ok::<_, crate::Error>(json!({"path": name, "sha256": sha256, "size_bytes": len}))
         };
         for (ordinal, part) in shards.chunks(per_part).enumerate() {
-            let mut entry = write(&std::format!("part-{ordinal:03}.aero"), part, true)?;
+            let mut entry = write(&part_name(ordinal), part, true)?;
             let first = ordinal * per_part;
             let ids: Vec<usize> = (first..first + part.len()).collect();
             if let Some(fields) = entry.as_object_mut() {
@@ -554,7 +557,7 @@ impl Builder {
             }
             parts.push(entry);
         }
-        let index = write("index.aero", &shards, false)?;
+        let index = write(INDEX_NAME, &shards, false)?;
         let set = json!({
             "format": {"name": "AEROSET", "version": [0, 1]},
             "model": {
@@ -569,6 +572,20 @@ impl Builder {
         file.put(text.as_bytes())?;
         files.push(file.seal()?);
         Ok(files.into_iter().try_for_each(SealedFile::commit)?)
+    }
+
+    /// The files that [`write_set`](Self::write_set) puts beside the JSON at `path`, whatever its
+    /// name: two sets in one folder would write the same ones.
+    #[cfg(feature = "std")]
+    pub fn set_files(&self, path: impl AsRef<std::path::Path>) -> Vec<std::path::PathBuf> {
+        let path = path.as_ref();
+        let per_part = usize::try_from(self.options.max_part_shards).unwrap_or(usize::MAX);
+        let parts = self.shards().len().div_ceil(per_part);
+        let mut files: Vec<_> = (0..parts)
+            .map(|ordinal| path.with_file_name(part_name(ordinal)))
+            .collect();
+        files.push(path.with_file_name(INDEX_NAME));
+        files
     }
 
     /// Fills shards with the tensors in order; a tensor that does not fit starts the next one.
@@ -1034,6 +1051,12 @@ impl Source for Joined {
         }
         Ok(())
     }
+}
+
+/// The file of a set's part.
+#[cfg(feature = "std")]
+fn part_name(ordinal: usize) -> String {
+    std::format!("part-{ordinal:03}.aero")
 }
 
 fn page_hashes(joined: &Joined, page_size: u64) -> Result<PageHashes> {

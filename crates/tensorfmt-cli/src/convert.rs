@@ -68,6 +68,10 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
         }
     };
 
+    // Another set in the folder may have files of the same names.
+    for path in plan.files_beside(&args.output) {
+        may_write(&path, args.force)?;
+    }
     report(plan.losses(), args.json, common)?;
     if args.strict && !plan.losses().is_empty() {
         complain("nothing written: --strict refuses losses");

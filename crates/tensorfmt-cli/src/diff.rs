@@ -296,23 +296,28 @@ fn numbers(
 }
 
 fn metadata(a: &[(String, Value)], b: &[(String, Value)]) -> Vec<MetaLine> {
-    let get = |pairs: &[(String, Value)], key: &str| {
-        pairs
-            .iter()
-            .find(|(known, _)| known == key)
-            .map(|(_, value)| to_json(value))
-    };
+    let (in_a, in_b) = (first_values(a), first_values(b));
+    let get = |values: &HashMap<&str, &Value>, key: &str| values.get(key).copied().map(to_json);
     let keys = a.iter().map(|(key, _)| key);
     let more = b
         .iter()
         .map(|(key, _)| key)
-        .filter(|key| get(a, key).is_none());
+        .filter(|key| !in_a.contains_key(key.as_str()));
     keys.chain(more)
         .map(|key| MetaLine {
             key: key.clone(),
-            a: get(a, key),
-            b: get(b, key),
+            a: get(&in_a, key),
+            b: get(&in_b, key),
         })
         .filter(|line| line.a != line.b)
         .collect()
+}
+
+/// The values by key; of a key that is there twice, the first one.
+fn first_values(pairs: &[(String, Value)]) -> HashMap<&str, &Value> {
+    let mut values = HashMap::new();
+    for (key, value) in pairs {
+        values.entry(key.as_str()).or_insert(value);
+    }
+    values
 }

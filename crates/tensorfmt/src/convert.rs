@@ -10,7 +10,7 @@ mod record;
 mod targets;
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(crate) use model::Unreadable;
 pub use model::{Model, ModelTensor};
@@ -309,6 +309,13 @@ impl Plan {
     /// Bytes of tensor data that will be written, for a progress bar.
     pub fn data_len(&self) -> u64 {
         self.data_len
+    }
+
+    /// The files that are written beside `path` as well: the parts and the index of an AERO set.
+    ///
+    /// Their names do not come from that of `path`, so they may belong to another set.
+    pub fn files_beside(&self, path: impl AsRef<Path>) -> Vec<PathBuf> {
+        self.writer.files_beside(path.as_ref())
     }
 
     /// Writes the file at `path`, which appears only when it is complete.

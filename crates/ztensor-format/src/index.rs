@@ -156,7 +156,7 @@ fn index_range(source: &dyn Source) -> Result<Range<u64>> {
 }
 
 /// Memory of an entry with nothing outside of it but its place in the table of names.
-const ENTRY_MEMORY: u64 = size_of::<Entry>() as u64 + NameTable::MEMORY;
+pub(crate) const ENTRY_MEMORY: u64 = size_of::<Entry>() as u64 + NameTable::MEMORY;
 
 /// Memory that an entry takes, what it refers to counted in.
 fn memory_of(entry: &Entry) -> u64 {
@@ -168,7 +168,7 @@ fn memory_of(entry: &Entry) -> u64 {
     ENTRY_MEMORY.saturating_add(more).saturating_add(dims)
 }
 
-fn check_memory(memory: u64, file_len: u64, limits: &Limits, at: At) -> Result<()> {
+pub(crate) fn check_memory(memory: u64, file_len: u64, limits: &Limits, at: At) -> Result<()> {
     let (value, max) = (memory.saturating_sub(file_len), limits.max_index_overhead);
     if value > max {
         let limit = "max_index_overhead";

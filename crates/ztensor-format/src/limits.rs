@@ -12,7 +12,8 @@ pub struct Limits {
     pub max_tensors: u64,
     /// Bytes of memory that the list of tensors may take beyond the size of the file. A tensor
     /// takes some 150 bytes, and one without data 46 in the file; the default of 64 MiB only
-    /// stops files of most of a million tensors without data.
+    /// stops files of most of a million tensors without data. In zTensor 1.x and 2 a component
+    /// takes some 600 bytes and may have no data of its own: it stops files of most of 100,000.
     pub max_index_overhead: u64,
     /// Dims of all tensors of rank above 4, together, since each takes one byte of the file but
     /// eight of memory. 4 million unless set.

@@ -501,6 +501,13 @@ impl<'a> Parser<'a> {
             if value > max {
                 return self.limit("max_tensors", value, max);
             }
+            // All are held until the object is known, so they are counted before its entries.
+            let each = PART_MEMORY.saturating_add(crate::index::ENTRY_MEMORY);
+            let memory = each.saturating_mul(parts.len() as u64);
+            let memory = memory.saturating_add(self.manifest.len() as u64);
+            let end = self.base().saturating_add(self.manifest.len() as u64);
+            let at = At::new(self.base(), "manifest");
+            crate::index::check_memory(memory, end, &self.limits, at)?;
             parts.push(self.part(name)?);
         }
         if !self.is_v2() && parts.len() > 1 && NameTable::of(&parts, |part| &part.name).is_err() {
@@ -709,6 +716,9 @@ pub(crate) struct Assembly {
     /// Objects that are not one entry of their own name, and which entries they have.
     groups: Vec<(Arc<Object>, Range<usize>)>,
     composed: u64,
+    /// What the manifest and the entries take, and the size of the file that it is held against.
+    memory: u64,
+    file_len: u64,
     limits: Limits,
     base: u64,
 }
@@ -725,16 +735,63 @@ pub(crate) struct Resolved<'a> {
     pub(crate) digest: Option<Checksum>,
 }
 
+/// What an allocation takes beyond its size.
+const HEAP: u64 = 16;
+
+/// What a name takes while names that could collide are looked for.
+const LOOKUP: u64 = size_of::<(&str, usize)>() as u64 + tensor_core::NameTable::MEMORY;
+
+/// What a component takes besides its entry, as it was written and as it was understood.
+const PART_MEMORY: u64 = (size_of::<Part>() + size_of::<Written<'_>>()) as u64 + HEAP;
+
+/// Memory that an entry takes until all are known, what it refers to counted in.
+fn memory_of(entry: &Entry) -> u64 {
+    let extra = entry.extra.as_ref().map_or(0, |extra| {
+        let unknown = size_of::<crate::layout::Unknown>() as u64 + HEAP;
+        let unknown = extra.unknown.as_ref().map_or(0, |_| unknown);
+        let part = extra.part.as_ref().map_or(0, |_| PART_MEMORY);
+        part.saturating_add(size_of::<Extra>() as u64 + HEAP)
+            .saturating_add(unknown)
+    });
+    crate::index::ENTRY_MEMORY
+        .saturating_add(entry.name.len() as u64)
+        .saturating_add(HEAP + LOOKUP)
+        .saturating_add(extra)
+        .saturating_add(entry.shape.heap_bytes())
+}
+
+/// Memory that an object takes which its entries refer to.
+fn memory_of_object(object: &Object) -> u64 {
+    let group = size_of::<(Arc<Object>, Range<usize>)>();
+    let own = (size_of::<Object>() + group) as u64 + 4 * HEAP + LOOKUP;
+    let texts = [
+        object.name.len(),
+        object.format.len(),
+        object.attributes.len(),
+    ];
+    let texts = texts.into_iter().fold(0, usize::saturating_add);
+    own.saturating_add(texts as u64)
+        .saturating_add(object.shape.heap_bytes())
+}
+
 impl Assembly {
-    pub(crate) fn new(generation: Generation, limits: Limits, base: u64) -> Self {
+    /// An assembly of what a manifest at `range` of a file lists.
+    pub(crate) fn new(
+        generation: Generation,
+        limits: Limits,
+        range: &Range<u64>,
+        file_len: u64,
+    ) -> Self {
         Self {
             id: ArchiveId::next(),
             generation,
             entries: Vec::new(),
             groups: Vec::new(),
             composed: 0,
+            memory: range.end.saturating_sub(range.start),
+            file_len,
             limits,
-            base,
+            base: range.start,
         }
     }
 
@@ -744,9 +801,18 @@ impl Assembly {
     }
 
     /// Ends a group that is not one entry of the object's name.
-    pub(crate) fn close(&mut self, object: &Arc<Object>, start: usize) {
+    pub(crate) fn close(&mut self, object: &Arc<Object>, start: usize) -> Result<()> {
+        self.count(memory_of_object(object))?;
         let range = start..self.entries.len();
         self.groups.push((object.clone(), range));
+        Ok(())
+    }
+
+    /// Counts memory that is about to be taken.
+    fn count(&mut self, memory: u64) -> Result<()> {
+        self.memory = self.memory.saturating_add(memory);
+        let at = At::new(self.base, "manifest");
+        crate::index::check_memory(self.memory, self.file_len, &self.limits, at)
     }
 
     /// Adds the entry of a component; under the object's own name where `component` is `None`.
@@ -774,6 +840,9 @@ impl Assembly {
                 at,
             }));
         }
+        let refers_to = entry.part().filter(|part| !part.is_component);
+        let object = refers_to.map_or(0, |part| memory_of_object(&part.object));
+        self.count(memory_of(&entry).saturating_add(object))?;
         self.entries.push(entry);
         Ok(())
     }
@@ -918,10 +987,15 @@ impl Assembly {
     }
 
     /// Puts one entry in place of those since `start`.
-    pub(crate) fn replace(&mut self, object: &Arc<Object>, start: usize, why: Unsupported) {
+    pub(crate) fn replace(
+        &mut self,
+        object: &Arc<Object>,
+        start: usize,
+        why: Unsupported,
+    ) -> Result<()> {
         let hidden = self.entries.split_off(start.min(self.entries.len()));
         let entry = self.whole(object, why, hidden);
-        self.entries.push(entry);
+        self.add(entry)
     }
 
     /// All entries with a table of their names. Objects whose components would have a name that

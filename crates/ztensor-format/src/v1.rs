@@ -22,7 +22,7 @@ pub(crate) fn parse(
     options: &ReadOptions,
 ) -> Result<(Assembly, About, u64)> {
     let (range, repeated) = frame(&**source)?;
-    let start = range.start;
+    let (start, place) = (range.start, range.clone());
     let manifest = manifest::bytes(&**source, range, options)?;
     // The version only decides between 1.1 and 1.2, so it is known after a first pass.
     let mut parser = Parser::new(&manifest, start, Generation::V1_0, options.limits);
@@ -75,7 +75,7 @@ pub(crate) fn parse(
         unsized_left: options.limits.max_unsized_bytes,
         #[cfg(feature = "zstd")]
         measured: alloc::collections::BTreeMap::new(),
-        assembly: Assembly::new(generation, options.limits, start),
+        assembly: Assembly::new(generation, options.limits, &place, source.size()),
     };
     let mut parser = parser.at_position(list);
     let mut pairs = parser.map(key)?;
@@ -191,9 +191,9 @@ impl Reader<'_> {
         if self.assembly.generation == Generation::V1_0 && !known {
             let name = object.format.clone();
             self.assembly
-                .replace(&object, start, Unsupported::Layout { name });
+                .replace(&object, start, Unsupported::Layout { name })?;
         } else if !dense || parts.len() > 1 {
-            self.assembly.close(&object, start);
+            self.assembly.close(&object, start)?;
         }
         Ok(())
     }

@@ -57,7 +57,8 @@ pub(crate) fn parse(
         return Err(Error::Unsupported { what, at });
     }
     let (offset, length, hash) = (word(0)?, word(8)?, word(16)?);
-    let assembly = Assembly::new(Generation::V2, options.limits, offset);
+    let place = offset..offset.saturating_add(length);
+    let assembly = Assembly::new(Generation::V2, options.limits, &place, source.size());
     if length == 0 {
         if offset != 0 || hash != 0 {
             return fail(at, "manifest_length", Rule::DataShard);
@@ -195,7 +196,7 @@ impl Reader {
             check_csr(&object, &sizes, at)?;
         }
         if !dense {
-            self.assembly.close(&object, start);
+            self.assembly.close(&object, start)?;
         }
         Ok(())
     }

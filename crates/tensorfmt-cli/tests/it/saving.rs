@@ -42,6 +42,32 @@ fn an_existing_target_needs_force() {
 }
 
 #[test]
+fn a_set_does_not_take_the_files_of_another_without_force() {
+    let scratch = Scratch::new();
+    let run = scratch.run(&["convert", "demo.mag", "a.aeroset.json"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let renamed = ["--rename", "s/^encoder/decoder/"];
+    let convert = ["convert", "demo.mag", "b.aeroset.json"];
+    let run = scratch.run(&[&convert[..], &renamed].concat());
+    assert_eq!(run.code, 2, "{run:?}");
+    assert!(run.err.contains("part-000.aero"), "{run:?}");
+    assert!(!scratch.path("b.aeroset.json").exists());
+    assert_eq!(scratch.run(&["verify", "a.aeroset.json"]).code, 0);
+
+    // A file that is no part of a set is as safe.
+    fs::create_dir(scratch.path("folder")).unwrap();
+    write(&scratch.path("folder/index.aero"), b"precious");
+    let run = scratch.run(&["convert", "demo.mag", "folder/b.aeroset.json"]);
+    assert_eq!(run.code, 2, "{run:?}");
+    let index = fs::read(scratch.path("folder/index.aero")).unwrap();
+    assert_eq!(index, b"precious");
+
+    let run = scratch.run(&[&convert[..], &["--force"], &renamed].concat());
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(scratch.run(&["verify", "b.aeroset.json"]).code, 0);
+}
+
+#[test]
 fn a_file_can_be_converted_onto_itself_also_through_a_link() {
     let scratch = Scratch::new();
     let run = scratch.run(&["convert", "demo.mag", "demo.mag", "--force", "--sort"]);

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 use std::convert::Infallible;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tensor_core::{
@@ -63,6 +63,18 @@ pub(crate) enum Writer {
 }
 
 impl Writer {
+    /// The files written beside `path`.
+    pub(crate) fn files_beside(&self, path: &Path) -> Vec<PathBuf> {
+        match self {
+            #[cfg(feature = "aero")]
+            Self::AeroSet(builder) => builder.set_files(path),
+            _ => {
+                let _ = path;
+                Vec::new()
+            }
+        }
+    }
+
     pub(crate) fn write_file(&self, path: &Path, options: &WriteOptions<'_>) -> Result<()> {
         match self {
             #[cfg(feature = "mag")]

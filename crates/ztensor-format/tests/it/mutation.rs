@@ -164,3 +164,74 @@ fn an_index_takes_no_more_memory_than_it_may() {
         }
     }
 }
+
+/// Components may share their data, and objects have none at all: they count as well.
+#[cfg(feature = "generations")]
+#[test]
+fn components_take_no_more_memory_than_they_may() {
+    fn head(out: &mut Vec<u8>, major: u8, value: u32) {
+        out.push(major << 5 | 26);
+        out.extend(value.to_be_bytes());
+    }
+    fn text(out: &mut Vec<u8>, text: &str) {
+        head(out, 3, text.len().try_into().unwrap());
+        out.extend(text.as_bytes());
+    }
+    let object = |out: &mut Vec<u8>, count: u32| {
+        head(out, 5, 3);
+        text(out, "shape");
+        head(out, 4, 0);
+        text(out, "format");
+        text(out, "x");
+        text(out, "components");
+        head(out, 5, count);
+        for name in 0..count {
+            text(out, &name.to_string());
+            head(out, 5, 3);
+            text(out, "dtype");
+            text(out, "u8");
+            text(out, "offset");
+            head(out, 0, 64);
+            text(out, "length");
+            head(out, 0, 0);
+        }
+    };
+    let file = |objects: u32, components: u32| {
+        let mut manifest = Vec::new();
+        head(&mut manifest, 5, 2);
+        text(&mut manifest, "version");
+        text(&mut manifest, "1.2.0");
+        text(&mut manifest, "objects");
+        head(&mut manifest, 5, objects);
+        for name in 0..objects {
+            text(&mut manifest, &name.to_string());
+            object(&mut manifest, components);
+        }
+        let mut file = b"ZTEN1000".to_vec();
+        file.resize(64, 0);
+        file.extend(&manifest);
+        file.extend((manifest.len() as u64).to_le_bytes());
+        file.extend(b"ZTEN1000");
+        Bytes::from(file)
+    };
+    for (objects, components, opens) in [
+        (1, 50_000, true),
+        (1, 300_000, false),
+        (50_000, 1, true),
+        (300_000, 1, false),
+        (100_000, 0, true),
+        (1_000_000, 0, false),
+    ] {
+        let file = file(objects, components);
+        let most = file.len() + (64 << 20);
+        let remote = crate::Remote(file);
+        let open = || Archive::from_source(remote, &ReadOptions::default());
+        let (archive, peak) = test_data::alloc::peak_of(open);
+        let what = format!("{objects} of {components}");
+        assert!(peak <= most, "{what}: {peak} bytes of {most}");
+        match archive {
+            Ok(_) => assert!(opens, "{what}"),
+            Err(error) => assert!(!opens && error.kind() == Kind::Limit, "{what}: {error}"),
+        }
+    }
+}
