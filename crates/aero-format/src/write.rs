@@ -513,7 +513,8 @@ impl Builder {
     }
 
     /// Writes a set: the JSON at `path`, and `index.aero` and `part-000.aero` ... beside it. None
-    /// of them appears before all are complete; the JSON comes last.
+    /// of them appears before all are complete; the JSON comes last. Files of these names are
+    /// replaced, of another set too: [`set_files`](Self::set_files) lists them.
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file); a set that was there is as it was.

@@ -744,14 +744,18 @@ const LOOKUP: u64 = size_of::<(&str, usize)>() as u64 + tensor_core::NameTable::
 /// What a component takes besides its entry, as it was written and as it was understood.
 const PART_MEMORY: u64 = (size_of::<Part>() + size_of::<Written<'_>>()) as u64 + HEAP;
 
+const EXTRA_MEMORY: u64 = size_of::<Extra>() as u64 + HEAP;
+const UNKNOWN_MEMORY: u64 = size_of::<crate::layout::Unknown>() as u64 + HEAP;
+/// What an object takes besides its texts and dims, its place in the list of groups counted in.
+const OBJECT_MEMORY: u64 =
+    (size_of::<Object>() + size_of::<(Arc<Object>, Range<usize>)>()) as u64 + 4 * HEAP + LOOKUP;
+
 /// Memory that an entry takes until all are known, what it refers to counted in.
 fn memory_of(entry: &Entry) -> u64 {
     let extra = entry.extra.as_ref().map_or(0, |extra| {
-        let unknown = size_of::<crate::layout::Unknown>() as u64 + HEAP;
-        let unknown = extra.unknown.as_ref().map_or(0, |_| unknown);
+        let unknown = extra.unknown.as_ref().map_or(0, |_| UNKNOWN_MEMORY);
         let part = extra.part.as_ref().map_or(0, |_| PART_MEMORY);
-        part.saturating_add(size_of::<Extra>() as u64 + HEAP)
-            .saturating_add(unknown)
+        EXTRA_MEMORY.saturating_add(part).saturating_add(unknown)
     });
     crate::index::ENTRY_MEMORY
         .saturating_add(entry.name.len() as u64)
@@ -762,15 +766,14 @@ fn memory_of(entry: &Entry) -> u64 {
 
 /// Memory that an object takes which its entries refer to.
 fn memory_of_object(object: &Object) -> u64 {
-    let group = size_of::<(Arc<Object>, Range<usize>)>();
-    let own = (size_of::<Object>() + group) as u64 + 4 * HEAP + LOOKUP;
     let texts = [
         object.name.len(),
         object.format.len(),
         object.attributes.len(),
     ];
     let texts = texts.into_iter().fold(0, usize::saturating_add);
-    own.saturating_add(texts as u64)
+    OBJECT_MEMORY
+        .saturating_add(texts as u64)
         .saturating_add(object.shape.heap_bytes())
 }
 

@@ -159,21 +159,23 @@ fn the_page_is_written_like_any_other_output() {
 /// What has no values is listed without them.
 #[test]
 fn the_page_lists_what_cannot_be_read() {
-    let scratch = Scratch::new();
-    let cases = test_data::cases("mag").unwrap().into_iter();
-    let mut seen = 0;
-    for case in cases.filter(|case| matches!(case.expect, test_data::Expect::Unsupported(_))) {
-        write(&scratch.path("u.mag"), &case.bytes);
-        let listed = scratch.run(&["inspect", "--json", "u.mag"]);
-        let run = scratch.run(&["inspect", "--force", "--html", "u.html", "u.mag"]);
-        assert_eq!(run.code, listed.code, "{}: {run:?}", case.name);
-        if run.code == 0 {
-            let page = fs::read_to_string(scratch.path("u.html")).unwrap();
-            let listed = listed.json()["tensors"].as_array().unwrap().len();
-            let shown = data_of(&page)["tensors"].as_array().unwrap().len();
-            assert_eq!(shown, listed, "{}", case.name);
-            seen += 1;
+    for format in ["mag", "ztensor"] {
+        let scratch = Scratch::new();
+        let cases = test_data::cases(format).unwrap().into_iter();
+        let mut seen = 0;
+        for case in cases.filter(|case| matches!(case.expect, test_data::Expect::Unsupported(_))) {
+            write(&scratch.path("u"), &case.bytes);
+            let listed = scratch.run(&["inspect", "--json", "u"]);
+            let run = scratch.run(&["inspect", "--force", "--html", "u.html", "u"]);
+            assert_eq!(run.code, listed.code, "{}: {run:?}", case.name);
+            if run.code == 0 {
+                let page = fs::read_to_string(scratch.path("u.html")).unwrap();
+                let listed = listed.json()["tensors"].as_array().unwrap().len();
+                let shown = data_of(&page)["tensors"].as_array().unwrap().len();
+                assert_eq!(shown, listed, "{}", case.name);
+                seen += 1;
+            }
         }
+        assert!(seen > 0, "{format}");
     }
-    assert!(seen > 0);
 }
