@@ -152,8 +152,6 @@ pub(crate) struct Survey<'a> {
     tensors: &'a [ModelTensor],
     /// Tensors that can only be read from front to back.
     forward: HashSet<String>,
-    /// Whether tensors whose data can't be had in this build or format count as without values.
-    passes_over: bool,
 }
 
 impl<'a> Survey<'a> {
@@ -165,15 +163,6 @@ impl<'a> Survey<'a> {
         Self {
             tensors,
             forward: forward.collect(),
-            passes_over: false,
-        }
-    }
-
-    /// The same, without an error for tensors that are listed but can't be read.
-    pub(crate) fn of_readable(archive: &Archive, tensors: &'a [ModelTensor]) -> Self {
-        Self {
-            passes_over: true,
-            ..Self::new(archive, tensors)
         }
     }
 
@@ -192,7 +181,8 @@ impl<'a> Survey<'a> {
         work.fold(0, u64::saturating_add)
     }
 
-    /// Measures every tensor, `None` where the dtype has no values that could be counted.
+    /// Measures every tensor, `None` where the dtype has no values that could be counted, or the data
+    /// can't be had in this build or format.
     pub(crate) fn run(
         &self,
         threads: usize,
@@ -202,9 +192,8 @@ impl<'a> Survey<'a> {
         let is_shared = |tensor: &ModelTensor| {
             tensor.shape().elements() >= SHARED && !self.forward.contains(tensor.name())
         };
-        let is_passed_over = |tensor: &ModelTensor| {
-            self.passes_over && tensor.data().is_err_and(|error| error.is_unsupported())
-        };
+        let is_passed_over =
+            |tensor: &ModelTensor| tensor.data().is_err_and(|error| error.is_unsupported());
         let mut measured = tensor_core::parallel::map(threads, tensors.len(), |at| match tensors
             .get(at)
             .filter(|tensor| !is_shared(tensor) && !is_passed_over(tensor))

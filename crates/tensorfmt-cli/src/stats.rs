@@ -7,7 +7,7 @@ use tensorfmt::convert::{Model, ModelTensor};
 
 use crate::Outcome;
 use crate::cli::{Common, Stats};
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, UNSUPPORTED, complain};
 use crate::input::{Globs, Input};
 use crate::measure::{Measures, Moments, Survey};
 use crate::output::{Out, escape, human, table};
@@ -104,12 +104,19 @@ pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
         .map_err(|error| Failure::about(&input.path, &error))?;
     drop(meter);
     let mut known = Vec::new();
+    let mut exit = ExitCode::SUCCESS;
     for (tensor, measures) in model.tensors.iter().zip(measured) {
         match measures {
             Some(measures) => known.push((tensor, measures)),
             None => {
                 let name = escape(tensor.name());
-                complain(&format!("{name:?}: its values can't be interpreted"));
+                match tensor.data() {
+                    Ok(_) => complain(&format!("{name:?}: its values can't be interpreted")),
+                    Err(error) => {
+                        complain(&escape(&error.to_string()));
+                        exit = ExitCode::from(UNSUPPORTED);
+                    }
+                }
             }
         }
     }
@@ -143,7 +150,7 @@ pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
         print_totals(&totals, &mut out)?;
     }
     out.finish()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(exit)
 }
 
 /// What all values of each dtype together are like.

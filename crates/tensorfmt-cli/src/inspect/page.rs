@@ -152,7 +152,7 @@ fn survey(
     common: &Common,
 ) -> Result<Vec<Option<Measures>>, Failure> {
     let tensors = ModelTensor::of(archive, entries);
-    let survey = Survey::of_readable(archive, &tensors);
+    let survey = Survey::new(archive, &tensors);
     let meter = Meter::new(survey.work(), common);
     let progress = |bytes| meter.tick(bytes);
     survey

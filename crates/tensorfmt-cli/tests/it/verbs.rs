@@ -245,3 +245,28 @@ fn the_same_values_in_another_order_and_format_are_the_same() {
     assert_eq!(run.code, 1);
     assert_eq!(run.out, "metadata \"step\": - / 1\n");
 }
+
+/// What can't be read keeps nobody from the rest.
+#[test]
+fn stats_pass_over_what_cannot_be_read() {
+    let scratch = Scratch::new();
+    let mut seen = 0;
+    for case in test_data::cases("mag").unwrap() {
+        if !matches!(case.expect, test_data::Expect::Unsupported(_)) {
+            continue;
+        }
+        write(&scratch.path("u.mag"), &case.bytes);
+        if scratch.run(&["inspect", "u.mag"]).code != 0 {
+            continue;
+        }
+        let run = scratch.run(&["stats", "--json", "u.mag"]);
+        assert_eq!(run.code, 4, "{}: {run:?}", case.name);
+        let all = scratch.run(&["hash", "--json", "u.mag"]).json();
+        let all = all["tensors"].as_array().unwrap();
+        let readable = all.iter().filter(|tensor| !tensor["digest"].is_null());
+        let counted = run.json()["tensors"].as_array().unwrap().len();
+        assert_eq!(counted, readable.count(), "{}", case.name);
+        seen += 1;
+    }
+    assert!(seen > 0);
+}
