@@ -75,6 +75,15 @@ pub fn blake3_map(bytes: &[u8]) -> blake3::Hash {
     blake3::Hasher::new().update_rayon(bytes).finalize()
 }
 
+/// BLAKE3 of the parts of a whole, all cores.
+pub fn blake3_parts(parts: &[&[u8]]) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    for part in parts {
+        hasher.update_rayon(part);
+    }
+    hasher.finalize()
+}
+
 /// BLAKE3 of a range of a file, read in windows, all cores: each thread hashes a subtree of its
 /// own, so that windows stay in its cache.
 pub fn blake3_file(file: &File, offset: u64, len: u64) -> u64 {
@@ -100,7 +109,7 @@ pub fn blake3_file(file: &File, offset: u64, len: u64) -> u64 {
 }
 
 /// A new file with the parts one after the other, and a CRC-32C of each beside that if `crc`.
-pub fn write_new(path: &Path, parts: &[Vec<u8>], crc: bool) -> File {
+pub fn write_new(path: &Path, parts: &[&[u8]], crc: bool) -> File {
     let mut file = File::create(path).expect("create");
     for part in parts {
         if crc {
@@ -119,7 +128,7 @@ pub fn write_new(path: &Path, parts: &[Vec<u8>], crc: bool) -> File {
 }
 
 /// The same through a temporary file that is flushed and takes the place of `path`.
-pub fn write_durable(path: &Path, parts: &[Vec<u8>], crc: bool) {
+pub fn write_durable(path: &Path, parts: &[&[u8]], crc: bool) {
     let temporary = path.with_extension("raw.tmp");
     let file = write_new(&temporary, parts, crc);
     file.sync_all().expect("sync");

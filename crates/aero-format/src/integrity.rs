@@ -1,7 +1,6 @@
 //! BLAKE3 of chunks and tensors, IHSH (AIP-0001) and PHSH (AIP-0002).
 
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use tensor_core::{At, Bytes, Source, Ticker, walk};
 
@@ -11,51 +10,6 @@ use crate::chunk::Chunk;
 use crate::layout::{Header, Toc};
 use crate::msgpack::{Decoder, Encoder};
 use crate::{Error, Limits, Result, Rule};
-
-/// Bytes that are hashed at once; enough for all threads to have a share.
-const BLOCK: u64 = 16 << 20;
-
-/// BLAKE3-256 of a range, on all threads that `threads` allows.
-pub(crate) fn blake3_of(
-    source: &dyn Source,
-    range: Range<u64>,
-    threads: usize,
-    ticker: &Ticker<'_>,
-) -> Result<[u8; 32]> {
-    let mut hasher = blake3::Hasher::new();
-    #[cfg(feature = "rayon")]
-    if tensor_core::parallel::threads(threads) > 1 && range.end - range.start > 1 << 20 {
-        let mut offset = range.start;
-        let most = usize::try_from((range.end - range.start).min(BLOCK)).unwrap_or(usize::MAX);
-        let mut buffer = match source.contiguous() {
-            Some(_) => None,
-            None => Some(tensor_core::AlignedBytes::zeroed(most)?),
-        };
-        while offset < range.end {
-            let len = (range.end - offset).min(BLOCK);
-            match &mut buffer {
-                Some(buffer) => {
-                    let len = usize::try_from(len).unwrap_or(most);
-                    let piece = buffer.as_mut_slice().get_mut(..len).unwrap_or_default();
-                    source.read_into(offset, piece)?;
-                    hasher.update_rayon(piece);
-                }
-                None => {
-                    hasher.update_rayon(&source.read(offset..offset + len)?);
-                }
-            }
-            ticker.tick(len)?;
-            offset += len;
-        }
-        return Ok(hasher.finalize().into());
-    }
-    let _ = (threads, BLOCK);
-    walk::<Error>(source, range, ticker, |piece| {
-        hasher.update(piece);
-        Ok(())
-    })?;
-    Ok(hasher.finalize().into())
-}
 
 /// Uncompressed bytes up to which any ratio will do.
 const RATIO_FROM: u64 = 16 << 20;

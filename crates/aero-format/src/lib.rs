@@ -70,6 +70,7 @@ mod pass;
 mod read;
 #[cfg(feature = "std")]
 mod set;
+mod tree;
 mod write;
 
 pub use chunk::{Chunk, FourCc};

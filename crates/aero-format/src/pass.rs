@@ -243,7 +243,7 @@ mod tests {
     use alloc::vec;
 
     use super::*;
-    use crate::integrity::blake3_of;
+    use crate::tree::blake3_of;
 
     #[test]
     fn hashes_of_one_pass_are_those_of_many() {

@@ -14,8 +14,9 @@ use tensor_core::{
 
 use crate::chunk::{Chunk, FourCc};
 use crate::index::{FIELDS, Index};
-use crate::integrity::{blake3_of, hex, parse_phsh, payload};
+use crate::integrity::{hex, parse_phsh, payload};
 use crate::msgpack::Decoder;
+use crate::tree::blake3_of;
 use crate::{BuildError, DTypeCode, Error, Limits, Result, Rule, Unsupported};
 
 /// How to open a file.

@@ -14,14 +14,13 @@ use tensor_core::{AtomicFile, SealedFile};
 
 use crate::chunk::{Chunk, FourCc, INDEX, MMAP_CRITICAL, OPTIONAL, ZSTD};
 use crate::index::FIELDS;
-use crate::integrity::{
-    IHSH_SIZE, PageHashes, ShardHashes, blake3_of, control_digest, hex, ihsh, phsh,
-};
+use crate::integrity::{IHSH_SIZE, PageHashes, ShardHashes, control_digest, hex, ihsh, phsh};
 use crate::layout::{ALIGN, Header, Toc};
 use crate::limits::Limits;
 use crate::msgpack::Encoder;
 #[cfg(feature = "std")]
 use crate::pass::{ShardHasher, put_and_hash};
+use crate::tree::blake3_of;
 use crate::{BuildError, DTypeCode, Result};
 
 /// "Limits" and what the reference readers take: the largest dim, offset and length.

@@ -76,6 +76,85 @@ fn threaded<T: Send, E: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
+/// Calls `work` with every piece of `bytes`, `piece` long but the last, and where it starts, on
+/// up to `threads` threads (0 for all). Pieces are started in order; after an error no new one is,
+/// and the error of the first piece is returned.
+///
+/// ```
+/// let mut bytes = [0; 10];
+/// tensor_core::parallel::fill(0, &mut bytes, 4, |start, piece| {
+///     piece.fill(u8::try_from(start)?);
+///     Ok::<_, std::num::TryFromIntError>(())
+/// })?;
+/// assert_eq!(bytes, [0, 0, 0, 0, 4, 4, 4, 4, 8, 8]);
+/// # Ok::<(), std::num::TryFromIntError>(())
+/// ```
+///
+/// # Errors
+/// The error of the first piece that fails.
+pub fn fill<E: Send>(
+    threads: usize,
+    bytes: &mut [u8],
+    piece: usize,
+    work: impl Fn(usize, &mut [u8]) -> Result<(), E> + Sync,
+) -> Result<(), E> {
+    let piece = piece.max(1);
+    #[cfg(feature = "rayon")]
+    {
+        let workers = self::threads(threads).min(bytes.len().div_ceil(piece));
+        if workers > 1 {
+            return shared(workers, bytes, piece, work);
+        }
+    }
+    let _ = threads;
+    let mut pieces = bytes.chunks_mut(piece).enumerate();
+    pieces.try_for_each(|(index, bytes)| work(index * piece, bytes))
+}
+
+#[cfg(feature = "rayon")]
+fn shared<E: Send>(
+    workers: usize,
+    bytes: &mut [u8],
+    piece: usize,
+    work: impl Fn(usize, &mut [u8]) -> Result<(), E> + Sync,
+) -> Result<(), E> {
+    use std::sync::{Mutex, PoisonError};
+
+    /// What is left, and the error of the first piece that failed.
+    struct State<I, E> {
+        left: I,
+        failed: Option<(usize, E)>,
+    }
+    let state = Mutex::new(State {
+        left: bytes.chunks_mut(piece).enumerate(),
+        failed: None,
+    });
+    let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
+    let take = || {
+        let mut state = lock();
+        state.failed.is_none().then(|| state.left.next()).flatten()
+    };
+    let run = || {
+        while let Some((index, bytes)) = take() {
+            if let Err(error) = work(index * piece, bytes) {
+                let failed = &mut lock().failed;
+                if failed.as_ref().is_none_or(|&(first, _)| index < first) {
+                    *failed = Some((index, error));
+                }
+            }
+        }
+    };
+    // This thread works as well, whatever the others are busy with.
+    rayon::in_place_scope(|scope| {
+        for _ in 1..workers {
+            scope.spawn(|_| run());
+        }
+        run();
+    });
+    let state = state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    state.failed.map_or(Ok(()), |(_, error)| Err(error))
+}
+
 /// Calls `work` with every index below `count`, on up to `threads` threads (0 for all), and hands
 /// the results to `take` on this thread, in index order: what a writer needs that compresses on
 /// many threads and writes on one.
@@ -255,6 +334,21 @@ mod tests {
         assert_eq!(taken, 7);
         let take = |index, _| if index == 3 { Err(index) } else { Ok(()) };
         assert_eq!(ordered(3, 100, 10, |_| 1, Ok, take), Err(3));
+    }
+
+    #[test]
+    fn the_first_piece_that_fails_is_told() {
+        let fail = |start: usize, piece: &mut [u8]| {
+            piece.fill(1);
+            if start >= 300 { Err(start) } else { Ok(()) }
+        };
+        for threads in [1, 2, 0] {
+            let mut bytes = [0; 1000];
+            assert_eq!(fill(threads, &mut bytes, 100, fail), Err(300));
+            assert!(bytes[..400].iter().all(|&byte| byte == 1));
+            assert_eq!(fill(threads, &mut bytes[..300], 100, fail), Ok(()));
+            assert_eq!(fill(threads, &mut [], 100, fail), Ok(()));
+        }
     }
 
     #[test]

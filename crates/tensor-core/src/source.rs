@@ -123,7 +123,7 @@ pub fn walk<E: From<TransferError>>(
         return Ok(());
     }
     let most = at_most(len, window);
-    let mut buffer = AlignedBytes::zeroed(most).map_err(TransferError::from)?;
+    let mut buffer = scratch::Buffer::of(most).map_err(TransferError::from)?;
     let mut offset = range.start;
     while offset < range.end {
         let piece = buffer
@@ -138,6 +138,51 @@ pub fn walk<E: From<TransferError>>(
         offset += piece.len() as u64;
     }
     Ok(())
+}
+
+/// The buffer of a walk. New memory costs about as much as what is done with it, so that with
+/// `std` each thread keeps one, of a window, for its next walk.
+mod scratch {
+    use crate::{AlignedBytes, SourceError};
+
+    #[cfg(feature = "std")]
+    std::thread_local! {
+        static SPARE: core::cell::Cell<Option<AlignedBytes>> = const { core::cell::Cell::new(None) };
+    }
+
+    pub(super) struct Buffer(Option<AlignedBytes>);
+
+    impl Buffer {
+        /// One of `len` bytes or more, whatever is in them.
+        pub(super) fn of(len: usize) -> Result<Self, SourceError> {
+            #[cfg(feature = "std")]
+            if len <= super::WINDOW {
+                let spare = SPARE.try_with(core::cell::Cell::take).ok().flatten();
+                if let Some(buffer) = spare.filter(|buffer| buffer.as_slice().len() >= len) {
+                    return Ok(Self(Some(buffer)));
+                }
+            }
+            AlignedBytes::zeroed(len).map(|buffer| Self(Some(buffer)))
+        }
+
+        pub(super) fn as_mut_slice(&mut self) -> &mut [u8] {
+            match &mut self.0 {
+                Some(buffer) => buffer.as_mut_slice(),
+                None => &mut [],
+            }
+        }
+    }
+
+    #[cfg(feature = "std")]
+    impl Drop for Buffer {
+        fn drop(&mut self) {
+            let window = |buffer: &AlignedBytes| buffer.as_slice().len() == super::WINDOW;
+            if let Some(buffer) = self.0.take().filter(window) {
+                // A thread that is ending keeps none.
+                let _ = SPARE.try_with(|spare| spare.set(Some(buffer)));
+            }
+        }
+    }
 }
 
 /// The range in numbers as wide as this host's addresses, if they hold it. `W` is `usize`; tests
@@ -292,12 +337,16 @@ mod file {
     use std::path::{Path, PathBuf};
 
     use super::Source;
-    use crate::{FileError, SourceError};
+    use crate::{FileError, SourceError, parallel};
+
+    /// Bytes from which on a read is worth more than one thread.
+    const LARGE: usize = 4 * super::WINDOW;
 
     /// A file, read lazily at the positions asked for.
     ///
-    /// Reads share no cursor, so threads don't disturb each other. A file that shrinks while it
-    /// is open gives an error, never a signal.
+    /// Reads share no cursor, so threads don't disturb each other; with the `rayon` feature a large
+    /// one is done by all threads, in pieces that rise. A file that shrinks while it is open gives
+    /// an error, never a signal.
     #[derive(Debug)]
     pub struct FileSource {
         path: PathBuf,
@@ -349,6 +398,17 @@ mod file {
 
         fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
             self.check(offset, out.len() as u64)?;
+            if out.len() < LARGE {
+                return self.read_piece(offset, out);
+            }
+            parallel::fill(0, out, super::WINDOW, |start, piece| {
+                self.read_piece(offset + start as u64, piece)
+            })
+        }
+    }
+
+    impl FileSource {
+        fn read_piece(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
             self.file.read_exact_at(out, offset).map_err(|error| {
                 let error = match error.kind() {
                     io::ErrorKind::UnexpectedEof => io::Error::new(
