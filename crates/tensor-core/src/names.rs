@@ -3,7 +3,7 @@ use core::fmt;
 use core::hash::BuildHasher;
 use core::mem::size_of;
 
-use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
+use foldhash::fast::RandomState;
 
 /// Finds the position of a name in a list that somebody else holds: one table of positions, no
 /// second copy of the names. The hash is seeded per process, so that a hostile file can't pick
@@ -24,38 +24,40 @@ use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
 /// ```
 #[derive(Clone, Default)]
 pub struct NameTable {
-    slots: HashTable<Slot>,
-    hasher: DefaultHashBuilder,
+    /// At least half as many again as names: each name is in the first free slot from its home on,
+    /// which a hash has in proportion, so that any number of slots will do.
+    slots: Vec<Slot>,
+    len: usize,
+    hasher: RandomState,
 }
 
-/// A position, and bits of its name's hash: names that differ are told apart without being looked
-/// at, which would be two reads far apart.
+/// Nothing, or a position and bits of its name's hash: names that differ are told apart without
+/// being looked at, which would be two reads far apart. All zeros are nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Slot(u64);
 
 impl Slot {
+    const FREE: Self = Self(0);
     /// A list of more items does not fit the memory of any machine.
     const POSITION_BITS: u32 = 40;
 
     fn new(position: usize, hash: u64) -> Self {
-        // The table itself uses the lowest bits and the highest seven.
-        let check = hash << 7 >> Self::POSITION_BITS << Self::POSITION_BITS;
-        Self(check | position as u64)
+        // The home comes from the highest bits.
+        let check = hash << Self::POSITION_BITS;
+        Self(check | (position as u64 + 1))
     }
 
-    fn position(self) -> usize {
+    /// `None` where the slot is free.
+    fn position(self) -> Option<usize> {
         let position = self.0 & ((1 << Self::POSITION_BITS) - 1);
-        usize::try_from(position).unwrap_or(usize::MAX)
+        usize::try_from(position.checked_sub(1)?).ok()
     }
 
     /// Whether the name at its position may have this hash.
     fn may_have(self, hash: u64) -> bool {
-        (self.0 ^ Self::new(0, hash).0) >> Self::POSITION_BITS == 0
+        (self.0 ^ hash << Self::POSITION_BITS) >> Self::POSITION_BITS == 0
     }
 }
-
-/// Bytes of a table that stay in a core's cache while it is filled.
-const CACHED: usize = 1 << 20;
 
 /// Two positions of a list that have the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,52 +70,35 @@ pub struct DuplicateName {
 
 impl NameTable {
     /// The most bytes of memory that a name takes in the table of a list that is complete.
-    pub const MEMORY: u64 = {
-        // A position and a byte for its slot, of which up to eight in seven, rounded up to a power
-        // of two, are there.
-        (size_of::<usize>() as u64 + 1) * 16 / 7 + 1
-    };
+    pub const MEMORY: u64 = 3 * size_of::<Slot>() as u64;
 
     /// The table of all names of `list`.
     ///
     /// # Errors
     /// The first name that is there twice.
     pub fn of<T>(list: &[T], name_of: impl Fn(&T) -> &str) -> Result<Self, DuplicateName> {
+        /// As many reads as a core has on their way to memory at once.
+        const BATCH: usize = 16;
         let mut table = Self {
-            slots: HashTable::with_capacity(list.len()),
-            hasher: DefaultHashBuilder::default(),
+            slots: alloc::vec![Slot::FREE; slots_for(list.len())],
+            len: 0,
+            hasher: RandomState::default(),
         };
-        let parts = (table.slots.capacity() * size_of::<Slot>() / CACHED).next_power_of_two();
-        if parts == 1 || table.fill_in_parts(list, &name_of, parts).is_none() {
-            table.slots.clear();
-            for position in 0..list.len() {
-                table.insert(list, &name_of, position)?;
+        let mut position = 0;
+        for batch in list.chunks(BATCH) {
+            let mut hashes = [0; BATCH];
+            for (hash, item) in hashes.iter_mut().zip(batch) {
+                *hash = table.hasher.hash_one(name_of(item));
+            }
+            // Read all slots now, not each when it is needed: they are far apart.
+            let slot = |hash| table.slots.get(table.home(hash)).map_or(0, |slot| slot.0);
+            core::hint::black_box(hashes.map(slot));
+            for hash in hashes.into_iter().take(batch.len()) {
+                table.insert_hashed(list, &name_of, position, hash)?;
+                position += 1;
             }
         }
         Ok(table)
-    }
-
-    /// Adds all names, one part of the table after the other instead of here and there; `None`
-    /// where a name is there twice.
-    fn fill_in_parts<T>(
-        &mut self,
-        list: &[T],
-        name_of: &impl Fn(&T) -> &str,
-        parts: usize,
-    ) -> Option<()> {
-        let hash = |item| self.hasher.hash_one(name_of(item));
-        let hashes: Vec<u64> = list.iter().map(hash).collect();
-        // Where a hash goes in the table depends on as many low bits as the table has.
-        let slots = self.slots.num_buckets().max(1) as u64;
-        let part_len = (slots / parts as u64).max(1);
-        for part in 0..parts as u64 {
-            for (position, &hash) in hashes.iter().enumerate() {
-                if (hash & (slots - 1)) / part_len == part {
-                    self.insert_hashed(list, name_of, position, hash).ok()?;
-                }
-            }
-        }
-        Some(())
     }
 
     /// Adds the name at `position` of `list`.
@@ -126,11 +111,31 @@ impl NameTable {
         name_of: impl Fn(&T) -> &str,
         position: usize,
     ) -> Result<(), DuplicateName> {
+        if slots_for(self.len + 1) > self.slots.len() {
+            self.grow(list, &name_of);
+        }
         let name = list.get(position).map_or("", &name_of);
         let hash = self.hasher.hash_one(name);
         self.insert_hashed(list, &name_of, position, hash)
     }
 
+    /// Makes room for as many names again.
+    fn grow<T>(&mut self, list: &[T], name_of: &impl Fn(&T) -> &str) {
+        let slots = alloc::vec![Slot::FREE; slots_for((self.len + 1) * 2).max(8)];
+        for slot in core::mem::replace(&mut self.slots, slots) {
+            if let Some(position) = slot.position() {
+                let name = list.get(position).map_or("", name_of);
+                let hash = self.hasher.hash_one(name);
+                let _ = self.slot(hash, |_| false).map_err(|free| {
+                    if let Some(free) = self.slots.get_mut(free) {
+                        *free = slot;
+                    }
+                });
+            }
+        }
+    }
+
+    /// The table has a free slot.
     fn insert_hashed<T>(
         &mut self,
         list: &[T],
@@ -139,19 +144,39 @@ impl NameTable {
         hash: u64,
     ) -> Result<(), DuplicateName> {
         let name_at = |at: usize| list.get(at).map_or("", name_of);
-        let is_it =
-            |slot: &Slot| slot.may_have(hash) && name_at(slot.position()) == name_at(position);
-        let hash_of = |slot: &Slot| self.hasher.hash_one(name_at(slot.position()));
-        match self.slots.entry(hash, is_it, hash_of) {
-            hash_table::Entry::Occupied(occupied) => Err(DuplicateName {
-                first: occupied.get().position(),
+        match self.slot(hash, |at| name_at(at) == name_at(position)) {
+            Ok(first) => Err(DuplicateName {
+                first,
                 second: position,
             }),
-            hash_table::Entry::Vacant(vacant) => {
-                vacant.insert(Slot::new(position, hash));
+            Err(free) => {
+                if let Some(slot) = self.slots.get_mut(free) {
+                    *slot = Slot::new(position, hash);
+                    self.len += 1;
+                }
                 Ok(())
             }
         }
+    }
+
+    /// The position with this hash that `is_it` accepts, or else the free slot where it would be.
+    fn slot(&self, hash: u64, is_it: impl Fn(usize) -> bool) -> Result<usize, usize> {
+        let home = self.home(hash);
+        let slots = self.slots.iter().enumerate();
+        // Around the end, to the slots before the home.
+        for (index, slot) in slots.clone().skip(home).chain(slots) {
+            match slot.position() {
+                None => return Err(index),
+                Some(position) if slot.may_have(hash) && is_it(position) => return Ok(position),
+                Some(_) => {}
+            }
+        }
+        Err(usize::MAX)
+    }
+
+    fn home(&self, hash: u64) -> usize {
+        let slots = self.slots.len() as u128;
+        usize::try_from((u128::from(hash) * slots) >> 64).unwrap_or(0)
     }
 
     /// Appends `item` to `list` and adds its name, or gives it back where the name is taken.
@@ -184,23 +209,30 @@ impl NameTable {
     /// ```
     pub fn find_at<'a>(&self, name_at: impl Fn(usize) -> &'a str, name: &str) -> Option<usize> {
         let hash = self.hasher.hash_one(name);
-        let is_it = |slot: &Slot| slot.may_have(hash) && name_at(slot.position()) == name;
-        self.slots.find(hash, is_it).map(|slot| slot.position())
+        self.slot(hash, |position| name_at(position) == name).ok()
     }
 
     /// The position of `name` in `list`.
     pub fn find<T>(&self, list: &[T], name_of: impl Fn(&T) -> &str, name: &str) -> Option<usize> {
         let hash = self.hasher.hash_one(name);
         let name_at = |at: usize| list.get(at).map(&name_of);
-        let is_it = |slot: &Slot| slot.may_have(hash) && name_at(slot.position()) == Some(name);
-        self.slots.find(hash, is_it).map(|slot| slot.position())
+        self.slot(hash, |position| name_at(position) == Some(name))
+            .ok()
+    }
+}
+
+/// How many slots so many names get: some are always free, or a search would not end.
+fn slots_for(names: usize) -> usize {
+    match names {
+        0 => 0,
+        _ => names.saturating_add(names / 2).saturating_add(1),
     }
 }
 
 impl fmt::Debug for NameTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NameTable")
-            .field("len", &self.slots.len())
+            .field("len", &self.len)
             .finish_non_exhaustive()
     }
 }
@@ -212,9 +244,8 @@ mod tests {
 
     use super::*;
 
-    /// Large lists are added in parts: every name is found, and the first pair is reported.
     #[test]
-    fn large_lists_are_found_and_their_duplicates_named() {
+    fn all_names_are_found_and_their_duplicates_named() {
         let mut list: Vec<String> = (0..300_000).map(|i| format!("layer.{i}")).collect();
         let table = NameTable::of(&list, String::as_str).unwrap();
         for (position, name) in list.iter().enumerate() {
@@ -228,10 +259,32 @@ mod tests {
     }
 
     #[test]
+    fn a_table_that_grows_finds_what_one_made_at_once_finds() {
+        let (mut list, mut table) = (Vec::new(), NameTable::default());
+        assert_eq!(table.find(&list, String::as_str, "0"), None);
+        for i in 0..5000 {
+            let name = format!("{}", i % 3000);
+            let pushed = table.push(&mut list, String::as_str, name.clone());
+            assert_eq!(pushed, if i < 3000 { Ok(()) } else { Err(name) });
+            // Never more than two in three, so that a search ends soon.
+            assert!(table.len * 3 < table.slots.len() * 2 + 3);
+        }
+        for i in 0..5000 {
+            let found = table.find(&list, String::as_str, &format!("{i}"));
+            assert_eq!(found, (i < 3000).then_some(i));
+        }
+        list.push("5".into());
+        let twice = table.insert(&list, String::as_str, 3000).unwrap_err();
+        assert_eq!((twice.first, twice.second), (5, 3000));
+    }
+
+    #[test]
     fn a_slot_holds_its_position_and_knows_its_hash() {
         let hash = 0x1234_5678_9ABC_DEF0;
-        let slot = Slot::new((1 << 40) - 1, hash);
-        assert_eq!(slot.position(), (1 << 40) - 1);
-        assert!(slot.may_have(hash) && !slot.may_have(hash ^ 1 << 50));
+        let slot = Slot::new((1 << 40) - 2, hash);
+        assert_eq!(slot.position(), Some((1 << 40) - 2));
+        assert!(slot.may_have(hash) && !slot.may_have(hash ^ 1 << 20));
+        assert_eq!(Slot::new(0, 0).position(), Some(0));
+        assert_eq!(Slot::FREE.position(), None);
     }
 }
