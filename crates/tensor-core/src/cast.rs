@@ -23,16 +23,18 @@ pub fn cast_slice<T: Element>(bytes: &[u8]) -> Result<&[T], CastError> {
 }
 
 /// Copies little-endian bytes into a vector of elements, whatever the alignment and host order.
-pub(crate) fn copy_slice<T: Element>(bytes: &[u8]) -> Vec<T> {
-    let mut out = alloc::vec![T::zeroed(); bytes.len() / size_of::<T>()];
-    let whole = out.len() * size_of::<T>();
-    if let Some(bytes) = bytes.get(..whole) {
-        bytemuck::cast_slice_mut(&mut out).copy_from_slice(bytes);
-    }
-    if cfg!(target_endian = "big") {
-        for element in &mut out {
-            *element = element.swapped();
+pub(crate) fn copy_slice<T: Element>(bytes: &[u8]) -> Result<Vec<T>, CastError> {
+    let elements = bytes.chunks_exact(size_of::<T>()).map(|bytes| {
+        let element: T = bytemuck::pod_read_unaligned(bytes);
+        if cfg!(target_endian = "big") {
+            element.swapped()
+        } else {
+            element
         }
-    }
-    out
+    });
+    let mut out = Vec::new();
+    out.try_reserve_exact(elements.len())
+        .map_err(|_| CastError::OutOfMemory(bytes.len() as u64))?;
+    out.extend(elements);
+    Ok(out)
 }
