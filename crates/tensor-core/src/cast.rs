@@ -5,16 +5,16 @@ use crate::{CastError, Element};
 /// Views little-endian bytes as elements: the one place where bytes become typed slices.
 ///
 /// # Errors
-/// [`CastError::ByteOrder`] on a big-endian host (for elements wider than a byte), and
+/// [`CastError::ByteOrder`] on a big-endian host (for any element wider than a byte), and
 /// [`CastError::Alignment`] where the first byte isn't aligned for `T`. A length that is not a
 /// multiple of the element size never reaches this function from a `Tensor`; it is reported as
 /// misalignment of the end.
 pub fn cast_slice<T: Element>(bytes: &[u8]) -> Result<&[T], CastError> {
-    if cfg!(target_endian = "big") && size_of::<T>() > 1 {
-        return Err(CastError::ByteOrder);
-    }
     if bytes.is_empty() {
         return Ok(&[]);
+    }
+    if cfg!(target_endian = "big") && size_of::<T>() > 1 {
+        return Err(CastError::ByteOrder);
     }
     bytemuck::try_cast_slice(bytes).map_err(|_| CastError::Alignment {
         address: bytes.as_ptr() as usize,
