@@ -151,7 +151,7 @@ fn an_index_takes_no_more_memory_than_it_may() {
     assert_eq!(error.rule_id(), Some("max_index_overhead"));
     options.limits.max_index_overhead = 100_000;
     assert!(Archive::from_source(few, &options).is_ok());
-    for (count, opens) in [(400_000, true), (1_500_000, false)] {
+    for (count, opens) in [(400_000, true), (2_500_000, false)] {
         let file = file(count);
         let most = file.len() + (64 << 20);
         let remote = crate::Remote(file);
