@@ -109,7 +109,7 @@ fn page(rows: &[report::Row], settings: &rows::Settings, short: usize, barred: u
             ""
         },
     );
-    head + &report::markdown(rows)
+    head + "\n" + include_str!("../falls-short.md") + &report::markdown(rows)
 }
 
 /// The value of the first line of a file that starts with `key`.
