@@ -56,6 +56,10 @@ fn run() -> Result<(), Box<dyn Error>> {
                 let (from, to, target) = (value()?, value()?, value()?);
                 return rows::convert_child(from.as_ref(), to.as_ref(), &target);
             }
+            "--open" => {
+                let (format, path) = (value()?, value()?);
+                return rows::open_child(&format, path.as_ref());
+            }
             _ => return Err(format!("{argument}? {USAGE}").into()),
         }
     }
@@ -105,7 +109,7 @@ fn page(rows: &[report::Row], settings: &rows::Settings, short: usize, barred: u
             ""
         },
     );
-    head + &report::markdown(rows)
+    head + "\n" + include_str!("../falls-short.md") + &report::markdown(rows)
 }
 
 /// The value of the first line of a file that starts with `key`.

@@ -17,7 +17,7 @@ pub enum Bar {
     Extra(f64),
     /// MiB of memory.
     Memory(f64),
-    /// Nothing to reach.
+    /// Nothing to reach; the time as a multiple of the other's.
     None,
 }
 
@@ -35,8 +35,8 @@ pub struct Row {
 impl Row {
     pub fn new(work: &str, format: &str, bar: Bar, ours: &Times, theirs: &Times) -> Self {
         let figure = match bar {
-            Bar::Speed(_) | Bar::None => ours.speed_over(theirs),
-            Bar::Time(_) => 1.0 / ours.speed_over(theirs),
+            Bar::Speed(_) => ours.speed_over(theirs),
+            Bar::Time(_) | Bar::None => 1.0 / ours.speed_over(theirs),
             Bar::Extra(_) => {
                 let pairs = ours.seconds.iter().zip(&theirs.seconds);
                 median(&pairs.map(|(a, b)| a - b).collect::<Vec<f64>>())
@@ -72,7 +72,7 @@ impl Row {
                 format!("≤ {:.0} ms", bar * 1e3),
             ),
             Bar::Memory(bar) => (format!("{figure:.0} MiB"), format!("≤ {bar:.0}")),
-            Bar::None => (format!("{figure:.2}x speed"), String::new()),
+            Bar::None => (format!("{figure:.2}x time"), String::new()),
         };
         let verdict = match self.holds() {
             Some(true) => "yes",

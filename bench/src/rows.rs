@@ -151,6 +151,9 @@ fn peer_files(
     ]
 }
 
+/// The name of a peer, and what it does.
+type Peer<'a> = (&'static str, Box<dyn FnMut() + 'a>);
+
 const PEERS: [&str; 4] = [
     "safetensors",
     "burn-pack 0.23.0-pre.1",
@@ -257,7 +260,79 @@ fn growth(settings: &Settings) -> Vec<Row> {
             }
         }
     }
+    rows.push(new_memory(settings, &counts, most));
+    rows.extend(once(settings, most));
     rows
+}
+
+/// What the machine itself takes for the memory of an index, which grows as well.
+fn new_memory(settings: &Settings, counts: &[usize], most: usize) -> Row {
+    /// About what the index of mag takes for each tensor.
+    const EACH: usize = 192;
+    let touch = |count: usize| {
+        for _ in 0..most / count {
+            let mut memory = vec![0u8; count * EACH];
+            for page in memory.chunks_mut(4096) {
+                page[0] = 1;
+            }
+            black_box(memory);
+        }
+    };
+    let contenders = counts
+        .iter()
+        .map(|&count| Contender::new(format!("{count} tensors"), move || touch(count)));
+    let times = race(settings.rounds(9), contenders.collect());
+    let (base, last) = (find(&times, "10000 tensors"), times.last().expect("counts"));
+    let work = format!("new memory touched, {EACH} bytes for each of {most} tensors in all");
+    Row::new(&work, &last.name, Bar::None, last, base)
+}
+
+/// The same in processes that open one file once, as most do: nothing is warm in any of them.
+fn once(settings: &Settings, most: usize) -> Vec<Row> {
+    let work = format!("open + list once in a process of its own, time for {most} tensors");
+    let mut rows = Vec::new();
+    for format in ALL {
+        let counts = [10_000, most];
+        let mut times = counts.map(|count| Times {
+            name: format!("{count} tensors"),
+            seconds: Vec::new(),
+        });
+        for _ in 0..settings.rounds(15) {
+            for (&count, times) in counts.iter().zip(&mut times) {
+                let path = small_file(settings, format, count);
+                let output = Command::new(std::env::current_exe().expect("name"))
+                    .arg("--open")
+                    .arg(format.name)
+                    .arg(&path)
+                    .output()
+                    .expect("run");
+                assert!(output.status.success(), "{output:?}");
+                let seconds: f64 = String::from_utf8_lossy(&output.stdout)
+                    .trim()
+                    .parse()
+                    .expect("seconds");
+                times.seconds.push(seconds * (most / count) as f64);
+            }
+        }
+        let [base, last] = times;
+        let bar = match most {
+            1_000_000 => Bar::Time(1.5),
+            _ => Bar::None,
+        };
+        let what = format!("{}, {}", format.name, last.name);
+        rows.push(Row::new(&work, &what, bar, &last, &base));
+    }
+    rows
+}
+
+/// What a child does: opens, lists, closes, and prints the seconds that took.
+pub fn open_child(format: &str, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let format = ALL.iter().find(|known| known.name == format);
+    let format = format.ok_or("no such format")?;
+    let start = std::time::Instant::now();
+    black_box(format.open_mapped(path).list());
+    println!("{}", start.elapsed().as_secs_f64());
+    Ok(())
 }
 
 /// A source of zeros that takes no memory.
@@ -577,7 +652,7 @@ fn verify(settings: &Settings) -> Vec<Row> {
                 },
             ));
             contenders.push(Contender::new("ztensor 2.1.1, xxh3", move || {
-                black_box(peers::zt21::verify(&new));
+                peers::zt21::verify(&new);
             }));
         }
         let times = race(settings.rounds(9), contenders);
@@ -670,7 +745,7 @@ fn saving(settings: &Settings, durable: bool) -> Vec<Row> {
                 black_box(raw::blake3_parts(&parts));
             }));
         }
-        let peers: Vec<(&str, Box<dyn FnMut()>)> = match (format.name, durable) {
+        let peers: Vec<Peer<'_>> = match (format.name, durable) {
             (_, true) => Vec::new(),
             ("burnpack", _) => vec![(
                 PEERS[1],

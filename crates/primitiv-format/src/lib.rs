@@ -53,7 +53,7 @@
 //! |---|---|---|
 //! | `std` | yes | files |
 //! | `mmap` | no | [`MappedFile`](tensor_core), for zero-copy reads |
-//! | `rayon` | no | nothing here; the same name in all codecs |
+//! | `rayon` | no | large reads on several threads |
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]

@@ -21,7 +21,7 @@
 //! |---|---|---|
 //! | `std` | yes | `FileSource`, `AtomicFile`, hardware CRC-32C, `std::io::Write` sinks |
 //! | `mmap` | no | `MappedFile` |
-//! | `rayon` | no | work on several threads in [`parallel`] |
+//! | `rayon` | no | work on several threads in [`parallel`], large reads of a `FileSource` among it |
 //!
 //! With default features off the crate is `no_std` and needs only `alloc`.
 

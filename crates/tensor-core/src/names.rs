@@ -69,8 +69,17 @@ pub struct DuplicateName {
 }
 
 impl NameTable {
-    /// The most bytes of memory that a name takes in the table of a list that is complete.
-    pub const MEMORY: u64 = 3 * size_of::<Slot>() as u64;
+    /// The most bytes of memory that a name takes in a table made for as many as it has.
+    pub const MEMORY: u64 = 2 * size_of::<Slot>() as u64;
+
+    /// An empty table with room for so many names.
+    pub fn with_capacity(names: usize) -> Self {
+        Self {
+            slots: alloc::vec![Slot::FREE; slots_for(names)],
+            len: 0,
+            hasher: RandomState::default(),
+        }
+    }
 
     /// The table of all names of `list`.
     ///
@@ -79,11 +88,7 @@ impl NameTable {
     pub fn of<T>(list: &[T], name_of: impl Fn(&T) -> &str) -> Result<Self, DuplicateName> {
         /// As many reads as a core has on their way to memory at once.
         const BATCH: usize = 16;
-        let mut table = Self {
-            slots: alloc::vec![Slot::FREE; slots_for(list.len())],
-            len: 0,
-            hasher: RandomState::default(),
-        };
+        let mut table = Self::with_capacity(list.len());
         let mut position = 0;
         for batch in list.chunks(BATCH) {
             let mut hashes = [0; BATCH];
@@ -256,6 +261,16 @@ mod tests {
         list[250_000] = "layer.3".into();
         let twice = NameTable::of(&list, String::as_str).unwrap_err();
         assert_eq!((twice.first, twice.second), (7, 200_000));
+    }
+
+    #[test]
+    fn a_table_takes_no_more_than_it_says() {
+        for names in 1..100 {
+            assert!(
+                (slots_for(names) * size_of::<Slot>()) as u64 <= names as u64 * NameTable::MEMORY
+            );
+            assert!(slots_for(names) > names);
+        }
     }
 
     #[test]

@@ -1073,7 +1073,7 @@ impl Assembly {
                 position = position.saturating_add(1);
             }
         }
-        let mut table = NameTable::default();
+        let mut table = NameTable::with_capacity(names.len());
         for position in 0..names.len() {
             let Err(twice) = table.insert(&names, |(name, _)| name, position) else {
                 continue;
