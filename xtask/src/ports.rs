@@ -33,9 +33,16 @@ const PORTS: [Port; 4] = [
     },
 ];
 
-/// Emulated, these take hours or compare addresses of the emulator's: damage of all files in all ways,
-/// limits and mounts that the emulator itself would meet.
-const SKIPPED: [&str; 3] = ["mutation", "faults", "saving::a_file_size_limit"];
+/// Emulated, these take minutes to hours, or meet limits and mounts of the emulator's own.
+const SKIPPED: [&str; 7] = [
+    "mutation",
+    "faults",
+    "a_file_size_limit",
+    "damaged_snapshots_end_in_errors",
+    "data_that_is_damaged_is_no_unsupported_data",
+    "every_hand_assembled_file_has_its_exit_code",
+    "every_real_file_goes_everywhere_and_back",
+];
 
 /// Checks the codecs for every target whose standard library is at hand, and runs the tests of all
 /// crates for those with a linker and a runner, by cargo's own variables.
