@@ -13,6 +13,7 @@ mod demo;
 mod dependencies;
 mod fixtures;
 mod fuzz;
+mod ports;
 mod release;
 mod workspace;
 
@@ -114,7 +115,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "msrv",
         flag: None,
-        help: "no dependency of the core or a codec asks for a newer Rust than they do",
+        help: "the oldest Rust is enough: for dependencies, and for all code where it is at hand",
         run: |_| workspace::msrv(),
     },
     Task {
@@ -126,8 +127,8 @@ const TASKS: &[Task] = &[
     Task {
         name: "width",
         flag: None,
-        help: "checks the codecs for 32-bit targets, as far as these are installed",
-        run: |_| release::width(),
+        help: "checks and tests for hosts of 32 bits and big-endian ones, as far as these are at hand",
+        run: |_| ports::width(),
     },
     Task {
         name: "dependencies",
@@ -167,7 +168,7 @@ const CI_STEPS: &[Step] = &[
     ("no-std", no_std),
     ("browser --if-found", || browser::run(true)),
     ("assets", assets::run),
-    ("width", release::width),
+    ("width", ports::width),
     ("hostile", hostile),
     ("dependencies --check", || dependencies::run(true)),
     ("package --no-verify", || release::package(true)),

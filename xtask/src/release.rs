@@ -1,13 +1,12 @@
 //! What must hold before a release: packages that build from what would be uploaded, licences and
 //! advisories of what they depend on, and versions that keep their promise.
 
-use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::{CODECS, Outcome, cargo, workspace};
+use crate::{Outcome, cargo, workspace};
 
 /// The program has no documentation of its own; that of the library of its name is better.
 const WITHOUT_DOCS: &str = "tensorfmt-cli";
@@ -121,44 +120,6 @@ fn has(tool: &str) -> bool {
     command.args([tool, "--version"]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
-}
-
-/// The codecs, and with them the core, for hosts of 32 bits, where `usize` is narrower than the fields of the
-/// formats: every target whose standard library is at hand is checked, others are named.
-pub(crate) fn width() -> Outcome {
-    const TARGETS: [&str; 3] = [
-        "i686-unknown-linux-gnu",
-        "wasm32-unknown-unknown",
-        "wasm32-wasip1",
-    ];
-    let mut checked = 0;
-    for target in TARGETS {
-        let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-        rustc.args(["--print", "target-libdir", "--target", target]);
-        let printed = rustc
-            .output()
-            .map_err(|error| format!("cannot run rustc: {error}"))?;
-        let folder = String::from_utf8_lossy(&printed.stdout).trim().to_owned();
-        if !Path::new(&folder).is_dir() {
-            eprintln!("    {target}: skipped, its standard library is not installed");
-            continue;
-        }
-        let mut arguments = vec![
-            "check",
-            "--quiet",
-            "--target",
-            target,
-            "--no-default-features",
-        ];
-        for package in CODECS {
-            arguments.extend(["--package", package]);
-        }
-        cargo(&arguments, &[])?;
-        eprintln!("    {target}: checked");
-        checked += 1;
-    }
-    eprintln!("    {checked} of {} targets", TARGETS.len());
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! What cargo knows of the packages: their features, and the Rust their dependencies ask for.
 
 use std::collections::BTreeSet;
+use std::env;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -37,16 +39,45 @@ pub(crate) fn msrv() -> Outcome {
     if checked == 0 {
         return Err("found no package to check".to_owned());
     }
-    if newer.is_empty() {
-        eprintln!("    {checked} packages build with Rust {RUST_VERSION}");
-        Ok(())
-    } else {
-        Err(format!(
+    if !newer.is_empty() {
+        return Err(format!(
             "{} dependencies ask for more than Rust {RUST_VERSION}: {}",
             newer.len(),
             newer.join(", ")
-        ))
+        ));
     }
+    eprintln!("    {checked} packages ask for no more than Rust {RUST_VERSION}");
+    let Some(rustc) = oldest() else {
+        eprintln!("    nothing was built with it: install it by rustup, or name it in MSRV_RUSTC");
+        return Ok(());
+    };
+    let printed = Command::new(&rustc).arg("--version").output();
+    let printed = printed.map_err(|error| format!("cannot run {rustc}: {error}"))?;
+    let printed = String::from_utf8_lossy(&printed.stdout).into_owned();
+    if !printed.starts_with(&format!("rustc {RUST_VERSION}.")) {
+        return Err(format!(
+            "{rustc} is no Rust {RUST_VERSION}: {}",
+            printed.trim()
+        ));
+    }
+    let target = "target/msrv";
+    let mut arguments = vec!["check", "--quiet", "--all-targets", "--all-features"];
+    arguments.extend(["--workspace", "--exclude", "xtask", "--target-dir", target]);
+    cargo(&arguments, &[("RUSTC", &rustc)])?;
+    eprintln!("    all of them build with it, and so do their tests");
+    Ok(())
+}
+
+/// The compiler that is promised to be enough: `MSRV_RUSTC`, or one of rustup's.
+fn oldest() -> Option<String> {
+    if let Ok(rustc) = env::var("MSRV_RUSTC") {
+        return Some(rustc);
+    }
+    let mut rustup = Command::new("rustup");
+    rustup.args(["which", "--toolchain", RUST_VERSION, "rustc"]);
+    let printed = rustup.stderr(Stdio::null()).output().ok()?;
+    let path = String::from_utf8(printed.stdout).ok()?.trim().to_owned();
+    (printed.status.success() && !path.is_empty()).then_some(path)
 }
 
 pub(crate) fn metadata(arguments: &[&str]) -> Result<Value, String> {

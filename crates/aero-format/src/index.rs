@@ -3,7 +3,9 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use tensor_core::{ArchiveId, At, Bytes, Cursor, DType, NameTable, Shape, Source};
+use tensor_core::{
+    ArchiveId, At, Bytes, Cursor, DType, NameTable, Shape, Source, check_index_memory,
+};
 
 use crate::chunk::{Chunk, FourCc};
 use crate::integrity::{control_digest, parse_ihsh, payload, unhex};
@@ -176,9 +178,13 @@ impl Index {
                     seen = true;
                     let count = decoder.list().map_err(structure)?;
                     let mut shard = None;
+                    let mut memory = bytes.len() as u64;
                     for ordinal in 0..count {
                         let at = At::new(chunk.offset, "tensors").entry(ordinal as u64);
                         self.parse_tensor(&mut decoder, ordinal, limits, at, &mut shard)?;
+                        let more = self.entries.last().map_or(0, memory_of);
+                        memory = memory.saturating_add(more);
+                        check_index_memory(memory)?;
                     }
                 }
                 _ => {
@@ -343,6 +349,14 @@ impl Index {
         });
         Ok(())
     }
+}
+
+/// What a tensor takes in the list, and in the table of names.
+fn memory_of(entry: &Entry) -> u64 {
+    (size_of::<Entry>() as u64)
+        .saturating_add(NameTable::MEMORY)
+        .saturating_add(entry.name.len() as u64)
+        .saturating_add(entry.shape.heap_bytes())
 }
 
 /// The highest rank that is read, whatever the limits.

@@ -72,7 +72,13 @@ fn decompress(stored: &[u8], ulen: u64) -> Result<Option<Bytes>> {
     // What is reserved is in proportion to what is there, whatever `ulen` says.
     let mut out = tensor_core::hinted_vec(ulen.min(stored.len() as u64 * 4));
     let mut limited = decoder.take(ulen.saturating_add(1));
-    let whole = limited.read_to_end(&mut out).is_ok() && out.len() as u64 == ulen;
+    let whole = match limited.read_to_end(&mut out) {
+        Ok(len) => len as u64 == ulen,
+        Err(error) if error.kind() == std::io::ErrorKind::OutOfMemory => {
+            return Err(tensor_core::SourceError::OutOfMemory(ulen).into());
+        }
+        Err(_) => false,
+    };
     let rest = limited.into_inner().finish();
     Ok((whole && rest.is_empty()).then(|| Bytes::from(out)))
 }

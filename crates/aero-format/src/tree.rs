@@ -14,10 +14,10 @@ pub(crate) fn blake3_of(
     ticker: &Ticker<'_>,
 ) -> Result<[u8; 32]> {
     #[cfg(feature = "rayon")]
-    if tensor_core::parallel::threads(threads) > 1
-        && let Some(part) = subtrees::part_of(range.end.saturating_sub(range.start))
-    {
-        return subtrees::blake3_of(source, range, part, threads, ticker);
+    if tensor_core::parallel::threads(threads) > 1 {
+        if let Some(part) = subtrees::part_of(range.end.saturating_sub(range.start)) {
+            return subtrees::blake3_of(source, range, part, threads, ticker);
+        }
     }
     let _ = threads;
     let mut hasher = blake3::Hasher::new();

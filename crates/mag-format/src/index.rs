@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use tensor_core::{
-    ArchiveId, At, Cursor, LimitExceeded, NameTable, Source, Ticker, Truncated, checksum, walk,
+    ArchiveId, At, Cursor, LimitExceeded, NameTable, Source, SourceError, Ticker, Truncated,
+    check_index_memory, checksum, walk,
 };
 
 use crate::layout::{Header, MetaRecord, TensorRecord};
@@ -65,6 +66,7 @@ impl Index {
             expect(&mut cursor, metas, tensors);
             let ordinal = metadata.len() as u64;
             cursor.set_entry(Some(ordinal));
+            check_index_memory(cursor.position())?;
             let record = MetaRecord::parse(&mut cursor)?;
             metadata.push(MetaEntry {
                 key: record.key.into(),
@@ -77,8 +79,11 @@ impl Index {
         let fixed = fixed.saturating_add(NameTable::MEMORY);
         let mut memory = u64::from(tensors).saturating_mul(fixed);
         check_memory(memory, size, options, At::new(12, "num_tensors"))?;
-        // The file has more bytes than that, each of them a record's or its data's.
-        entries.reserve_exact(usize::try_from(tensors).unwrap_or(0));
+        // The file has more bytes than that, each of them a record's or its data's; but it may have
+        // holes, and be larger than memory.
+        entries
+            .try_reserve_exact(usize::try_from(tensors).unwrap_or(usize::MAX))
+            .map_err(|_| SourceError::OutOfMemory(memory))?;
         while tensors > 0 {
             expect(&mut cursor, 0, tensors);
             if let Some(first) = entries.first() {
@@ -238,6 +243,7 @@ fn check_counts(header: &Header, cursor: &Cursor<'_>, options: &ReadOptions) -> 
 }
 
 fn check_memory(memory: u64, file_len: u64, options: &ReadOptions, at: At) -> Result<()> {
+    check_index_memory(memory)?;
     let max = options.limits.max_index_overhead;
     let value = memory.saturating_sub(file_len);
     if value > max {

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use tensor_core::{ArchiveId, At, LimitExceeded, NameTable, Source};
+use tensor_core::{ArchiveId, At, LimitExceeded, NameTable, Source, check_index_memory};
 
 use crate::layout::{DataType, HEADER, StoredShape, StoredTensor, header};
 use crate::msgpack::{Reader, boxed};
@@ -248,6 +248,7 @@ impl Parser<'_, '_> {
             .len()
             .saturating_add(entry.cuts.len().saturating_mul(4)) as u64;
         self.memory = self.memory.saturating_add(fixed).saturating_add(more);
+        check_index_memory(self.memory)?;
         let max = self.options.limits.max_index_overhead;
         let size = self
             .reader
@@ -276,16 +277,20 @@ impl Parser<'_, '_> {
     fn optimizer(&mut self) -> Result<()> {
         let uints = self.reader.map_len("uint_configs")?;
         self.check_count(uints, 6, "uint_configs")?;
+        check_index_memory(u64::from(uints).saturating_mul(CONFIG_MEMORY))?;
         for _ in 0..uints {
             let key = boxed(self.reader.str("uint_configs")?);
+            check_index_memory(self.reader.cursor.position())?;
             let value = self.reader.uint32("uint_configs")?;
             self.index.optimizer.uints.push((key, value));
         }
         unique(&self.index.optimizer.uints, "uint_configs")?;
         let floats = self.reader.map_len("float_configs")?;
         self.check_count(floats, 6, "float_configs")?;
+        check_index_memory(u64::from(floats).saturating_mul(CONFIG_MEMORY))?;
         for _ in 0..floats {
             let key = boxed(self.reader.str("float_configs")?);
+            check_index_memory(self.reader.cursor.position())?;
             let value = self.reader.float("float_configs")?;
             self.index.optimizer.floats.push((key, value));
         }
@@ -308,6 +313,10 @@ impl Parser<'_, '_> {
         Ok(())
     }
 }
+
+/// What a configuration takes besides its key's text: an entry, an allocation, and a place in the
+/// table of names.
+const CONFIG_MEMORY: u64 = 64;
 
 fn unique<T>(configs: &[(Box<str>, T)], field: &'static str) -> Result<()> {
     match NameTable::of(configs, |(key, _)| key) {

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use rmp::Marker;
 use rmp::encode::buffer::ByteBuf;
-use tensor_core::{Cursor, Source, SourceError};
+use tensor_core::{Cursor, Source, SourceError, check_index_memory};
 
 use crate::{Error, Result, Rule};
 
@@ -85,6 +85,8 @@ impl<'a> Reader<'a> {
         })?;
         let at = self.cursor.at(field);
         let bytes = self.cursor.take(len.into(), field)?;
+        // The caller makes a copy.
+        check_index_memory(len.into())?;
         core::str::from_utf8(bytes).map_err(|error| {
             let offset = at.offset.saturating_add(error.valid_up_to() as u64);
             Error::Invalid {

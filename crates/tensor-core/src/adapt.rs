@@ -147,6 +147,24 @@ impl<S: Source> Transposed<S> {
             }
             return Ok(());
         }
+        // A run too long for the scratch memory: the box in halves, one after the other.
+        if run * size > STRIPE as u64 && part.count > 1 {
+            let low = part.count / 2;
+            let half = |base, count| Part {
+                base,
+                count,
+                stride: part.stride,
+                rest: part.rest,
+                rest_stride: part.rest_stride,
+            };
+            let low = half(part.base, low);
+            let high = half(part.base + low.count * part.stride, part.count - low.count);
+            let middle = usize::try_from(low.len() * size).unwrap_or(usize::MAX);
+            let halves = out.split_at_mut_checked(middle);
+            let (low_out, high_out) = halves.unwrap_or_default();
+            self.gather(&low, low_out)?;
+            return self.gather(&high, high_out);
+        }
         // The slower axes count the runs; read them side by side, then gather from that copy.
         let runs = part.rest.iter().product::<u64>();
         let most = (STRIPE as u64 / (run * size)).clamp(1, runs);

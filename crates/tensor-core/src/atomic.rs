@@ -255,9 +255,17 @@ fn beside(target: &Path, existing: Option<Permissions>) -> io::Result<NamedTempF
 }
 
 fn rename_error(error: io::Error) -> io::Error {
-    match error.kind() {
+    match kind_of(&error) {
         io::ErrorKind::Unsupported => in_place_hint(error, "rename"),
         _ => error,
+    }
+}
+
+/// The error's kind; Rust 1.85 has none for EOPNOTSUPP of Linux.
+fn kind_of(error: &io::Error) -> io::ErrorKind {
+    match error.raw_os_error() {
+        Some(95) if cfg!(target_os = "linux") => io::ErrorKind::Unsupported,
+        _ => error.kind(),
     }
 }
 
@@ -265,7 +273,7 @@ fn rename_error(error: io::Error) -> io::Error {
 fn in_place_hint(error: io::Error, what: &str) -> io::Error {
     let hint = "`in_place`, or --in-place on the command line";
     let text = format!("{error}; this file system can't {what}, so write in place ({hint})");
-    io::Error::new(error.kind(), text)
+    io::Error::new(kind_of(&error), text)
 }
 
 #[cfg(unix)]

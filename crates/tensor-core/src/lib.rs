@@ -80,7 +80,7 @@ pub use shape::{Order, Shape};
 pub use sink::{Output, Sink, SinkError, TransferError, hinted_vec};
 #[cfg(feature = "std")]
 pub use source::FileSource;
-pub use source::{Source, WINDOW, Window, walk};
+pub use source::{Source, WINDOW, Window, check_index_memory, walk};
 pub use strided::StrideError;
 pub use tensor::Tensor;
 pub use value::Value;

@@ -191,6 +191,24 @@ pub(crate) fn bounds<W: TryFrom<u64>>(range: &Range<u64>) -> Option<Range<W>> {
     Some(W::try_from(range.start).ok()?..W::try_from(range.end).ok()?)
 }
 
+/// Fails where the list of a file's tensors takes more memory than the addresses of this host let it
+/// grow to, whatever limits and the size of the file allow: an eighth of them, since a list that
+/// grows takes three times its memory, and its table of names is apart. Codecs ask before they list
+/// one more.
+///
+/// # Errors
+/// [`SourceError::OutOfMemory`].
+pub fn check_index_memory(memory: u64) -> Result<(), SourceError> {
+    within_addresses::<usize>(memory)
+}
+
+fn within_addresses<W: TryFrom<u64>>(memory: u64) -> Result<(), SourceError> {
+    match W::try_from(memory.saturating_mul(8)) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(SourceError::OutOfMemory(memory)),
+    }
+}
+
 /// The length of a buffer that holds `len` bytes.
 fn length<W: TryFrom<u64>>(len: u64) -> Result<W, SourceError> {
     W::try_from(len).map_err(|_| SourceError::TooLarge(len))
@@ -507,6 +525,12 @@ mod tests {
         for len in [4 * GIB, 4 * GIB + 16, u64::MAX] {
             let error = length::<u32>(len).unwrap_err();
             assert!(matches!(error, SourceError::TooLarge(got) if got == len));
+        }
+
+        assert!(within_addresses::<u32>(GIB / 2 - 1).is_ok());
+        for memory in [GIB / 2, 4 * GIB + 16, u64::MAX] {
+            let error = within_addresses::<u32>(memory).unwrap_err();
+            assert!(matches!(error, SourceError::OutOfMemory(got) if got == memory));
         }
 
         assert_eq!(at_most(10, 100u32), 10);

@@ -139,10 +139,11 @@ impl Tensor {
     /// A copy of the elements in stored order, on any host and at any alignment.
     ///
     /// # Errors
-    /// [`CastError::DType`] where the elements aren't of type `T`.
+    /// [`CastError::DType`] where the elements aren't of type `T`, [`CastError::OutOfMemory`] where
+    /// there is no room for the copy.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, CastError> {
         self.expect::<T>()?;
-        Ok(copy_slice(&self.data))
+        copy_slice(&self.data)
     }
 
     fn expect<T: Element>(&self) -> Result<(), CastError> {

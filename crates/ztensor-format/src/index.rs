@@ -5,7 +5,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use tensor_core::{ArchiveId, At, Bytes, LimitExceeded, NameTable, Source, SourceError};
+use tensor_core::{
+    ArchiveId, At, Bytes, LimitExceeded, NameTable, Source, SourceError, check_index_memory,
+};
 
 use crate::cbor::{Header, Reader};
 use crate::checksum::Checksum;
@@ -169,6 +171,7 @@ fn memory_of(entry: &Entry) -> u64 {
 }
 
 pub(crate) fn check_memory(memory: u64, file_len: u64, limits: &Limits, at: At) -> Result<()> {
+    check_index_memory(memory)?;
     let (value, max) = (memory.saturating_sub(file_len), limits.max_index_overhead);
     if value > max {
         let limit = "max_index_overhead";

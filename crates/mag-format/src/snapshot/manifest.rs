@@ -7,7 +7,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use tensor_core::{ArchiveId, At, Cursor, LimitExceeded, NameTable, Shape, Source, Truncated};
+use tensor_core::{
+    ArchiveId, At, Cursor, LimitExceeded, NameTable, Shape, Source, Truncated, check_index_memory,
+};
 
 use super::json::Json;
 use super::{Found, ShapeFault, Snapshot, Timestamp, Writer, checked_shape};
@@ -316,6 +318,11 @@ impl Document<'_> {
                 }));
             }
             let entry = self.record(name, record_offset)?;
+            let fixed = (size_of::<Entry>() as u64).saturating_add(NameTable::MEMORY);
+            let memory = fixed.saturating_mul(value.saturating_add(1));
+            // The text, whose names the entries have again.
+            let text = record_offset.saturating_sub(HEADER);
+            check_index_memory(memory.saturating_add(text.saturating_mul(2)))?;
             self.entries.push(entry);
         }
         self.json.set_entry(None);

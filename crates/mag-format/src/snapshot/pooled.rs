@@ -6,8 +6,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use tensor_core::{
-    ArchiveId, At, Bytes, Cursor, LimitExceeded, NameTable, Source, Ticker, Truncated, checksum,
-    walk,
+    ArchiveId, At, Bytes, Cursor, LimitExceeded, NameTable, Source, Ticker, Truncated,
+    check_index_memory, checksum, walk,
 };
 
 use super::{Found, ShapeFault, Snapshot, Timestamp, checked_shape};
@@ -141,6 +141,10 @@ fn count(value: u32, each: u64, cursor: &Cursor<'_>, at: At, options: &ReadOptio
             available,
         }));
     }
+    // A string's offset and its place in the table of names, and a tensor's entry.
+    let fixed = (size_of::<Entry>() as u64).saturating_add(NameTable::MEMORY);
+    let memory = fixed.saturating_add(24).saturating_mul(value.into());
+    check_index_memory(memory)?;
     let max = options.limits.max_tensors;
     if value > max {
         return Err(Error::Limit(LimitExceeded {

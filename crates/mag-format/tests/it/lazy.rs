@@ -61,6 +61,37 @@ fn opening_reads_no_data_in_few_calls() {
     assert_eq!(one, vec![entry.offset()..entry.offset() + 400; 1]);
 }
 
+/// A file that is zeros after its first bytes, as one with a hole is.
+struct Hole {
+    head: Vec<u8>,
+    size: u64,
+}
+
+impl Source for Hole {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
+        self.check(offset, out.len() as u64)?;
+        for (at, byte) in (offset..).zip(out) {
+            let at = usize::try_from(at).unwrap_or(usize::MAX);
+            *byte = self.head.get(at).copied().unwrap_or(0);
+        }
+        Ok(())
+    }
+}
+
+/// The size of a file with a hole says nothing about memory; where addresses have 32 bits, no list
+/// of this length exists.
+#[test]
+fn a_count_that_only_a_hole_has_room_for_is_an_error() {
+    let mut head = Builder::new().to_vec().unwrap();
+    head[12..16].copy_from_slice(&25_000_000u32.to_le_bytes());
+    let size = 5 << 30;
+    assert!(Archive::from_source(Hole { head, size }, &ReadOptions::default()).is_err());
+}
+
 #[test]
 fn memory_is_shared_not_copied() {
     let mut builder = Builder::new();

@@ -34,7 +34,8 @@ pub struct Cast<S> {
     counts: Arc<CastCounts>,
 }
 
-/// How many elements a [`Cast`] changed, over all bytes read through it so far.
+/// How many elements a [`Cast`] changed, over all bytes read through it so far. A count that
+/// reaches `usize::MAX` stays there: where addresses have 32 bits, elements may be more.
 #[derive(Debug, Default)]
 pub struct CastCounts {
     rounded: AtomicUsize,
@@ -111,20 +112,22 @@ impl<S: Source> Source for Cast<S> {
         self.check(offset, out.len() as u64)?;
         let (from, to) = (size(self.from), size(self.to));
         on_units(to, offset, out, |offset, out| {
-            let mut input = AlignedBytes::zeroed(out.len() / to * from)?;
-            self.inner
-                .read_into(offset / to as u64 * from as u64, input.as_mut_slice())?;
-            let mut lost = Lost::default();
-            convert(self.from, self.to, input.as_slice(), out, &mut lost);
-            self.counts
-                .rounded
-                .fetch_add(lost.rounded, Ordering::Relaxed);
-            self.counts
-                .overflowed
-                .fetch_add(lost.overflowed, Ordering::Relaxed);
-            self.counts
-                .underflowed
-                .fetch_add(lost.underflowed, Ordering::Relaxed);
+            // In pieces that suit the source: all of its bytes may be more than `out` has, and
+            // more than the host has addresses for.
+            let most = (self.inner.window() / from).clamp(1, (out.len() / to).max(1));
+            let mut input = AlignedBytes::zeroed(most * from)?;
+            let mut at = offset / to as u64 * from as u64;
+            for out in out.chunks_mut(most * to) {
+                let input = input.as_mut_slice().get_mut(..out.len() / to * from);
+                let input = input.unwrap_or_default();
+                self.inner.read_into(at, input)?;
+                at += input.len() as u64;
+                let mut lost = Lost::default();
+                convert(self.from, self.to, input, out, &mut lost);
+                add(&self.counts.rounded, lost.rounded);
+                add(&self.counts.overflowed, lost.overflowed);
+                add(&self.counts.underflowed, lost.underflowed);
+            }
             Ok(())
         })
     }
@@ -132,6 +135,12 @@ impl<S: Source> Source for Cast<S> {
     fn window(&self) -> usize {
         (self.inner.window() / size(self.from)).saturating_mul(size(self.to))
     }
+}
+
+/// Counts on, up to `usize::MAX`.
+fn add(count: &AtomicUsize, more: usize) {
+    let add = |count: usize| Some(count.saturating_add(more));
+    let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
 }
 
 #[derive(Default)]
@@ -504,5 +513,15 @@ mod tests {
             (counts.rounded(), counts.overflowed(), counts.underflowed()),
             (0, 0, 0)
         );
+    }
+
+    #[test]
+    fn a_count_that_is_full_stays_full() {
+        let cast = Cast::new(Bytes::from(vec![0xFF; 8]), DType::U32, DType::U8).unwrap();
+        cast.counts
+            .overflowed
+            .store(usize::MAX - 1, Ordering::Relaxed);
+        cast.read(0..2).unwrap();
+        assert_eq!(cast.counts.overflowed(), usize::MAX);
     }
 }

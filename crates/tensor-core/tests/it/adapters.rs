@@ -1,6 +1,10 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use proptest::prelude::*;
 use tensor_core::{
-    Bytes, Cursor, DType, Order, Shape, Sink, Source, Swapped, Ticker, Transposed, Window, walk,
+    Bytes, Cast, Cursor, DType, Order, Shape, Sink, Source, SourceError, Swapped, Ticker,
+    Transposed, Window, walk,
 };
 
 use crate::Traced;
@@ -93,6 +97,64 @@ fn a_large_transposition_reads_long_runs() {
             .iter()
             .all(|read| read.end - read.start >= 4096)
     );
+}
+
+/// A source of `size` bytes that takes no memory, each byte the number of its 4 KiB, and remembers
+/// the longest read.
+struct Pages {
+    size: u64,
+    longest: AtomicUsize,
+}
+
+impl Source for Pages {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
+        self.check(offset, out.len() as u64)?;
+        self.longest.fetch_max(out.len(), Ordering::Relaxed);
+        for (at, byte) in (offset..).zip(out) {
+            *byte = (at >> 12) as u8;
+        }
+        Ok(())
+    }
+}
+
+fn pages(size: u64) -> Arc<Pages> {
+    let longest = AtomicUsize::new(0);
+    Arc::new(Pages { size, longest })
+}
+
+#[test]
+fn a_row_that_is_spread_over_the_whole_source_is_read_in_pieces() {
+    let dims = [4096u64, 10_000];
+    let source = pages(4096 * 10_000);
+    let shape = Shape::new(&dims).unwrap();
+    let rows = Transposed::new(source.clone(), DType::U8, &shape, Order::ColumnMajor).unwrap();
+    // The end of a row, whole ones, and the start of another.
+    let read = rows.read(9_000..32_000).unwrap();
+    assert!(
+        (9_000u64..)
+            .zip(&read[..])
+            .all(|(at, &byte)| byte == (at % 10_000) as u8)
+    );
+    assert_eq!(read.len(), 23_000);
+    assert!(source.longest.load(Ordering::Relaxed) <= 16 << 20);
+}
+
+#[test]
+fn a_cast_reads_what_may_not_fit_memory_in_pieces() {
+    let source = pages(16 << 20);
+    let cast = Cast::new(source.clone(), DType::I64, DType::U8).unwrap();
+    let read = cast.read(3..(2 << 20) - 5).unwrap();
+    let clamped = |at: u64| match (at >> 9) as i8 {
+        1.. => u8::MAX,
+        _ => 0,
+    };
+    assert!((3..).zip(&read[..]).all(|(at, &byte)| byte == clamped(at)));
+    assert_eq!(read.len(), (2 << 20) - 8);
+    assert!(source.longest.load(Ordering::Relaxed) <= tensor_core::WINDOW);
 }
 
 #[test]

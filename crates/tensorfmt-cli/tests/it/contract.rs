@@ -324,7 +324,7 @@ fn the_examples_of_help_work() {
         let examples = help.lines().skip_while(|line| !line.starts_with("Example"));
         for line in examples.skip(1).map(str::trim) {
             assert!(line.starts_with(&format!("tensorfmt {verb}")), "{line}");
-            let bin = env!("CARGO_BIN_EXE_tensorfmt");
+            let bin = crate::program();
             let script = line.replacen("tensorfmt", &format!("'{bin}'"), 1);
             // Files that an example names and that no example before it made.
             let output = std::process::Command::new("sh")

@@ -42,7 +42,7 @@ fn sparse(path: &Path, len: u64) {
 fn shell(scratch: &Scratch, script: &str) -> Output {
     Command::new("sh")
         .args(["-c", script])
-        .env("TENSORFMT", env!("CARGO_BIN_EXE_tensorfmt"))
+        .env("TENSORFMT", crate::program())
         .current_dir(scratch.0.path())
         .stdin(Stdio::null())
         .output()

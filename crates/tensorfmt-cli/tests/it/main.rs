@@ -17,6 +17,12 @@ mod verbs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+/// The command, or what `TENSORFMT_PROGRAM` names instead: a script that starts it in an emulator,
+/// say.
+fn program() -> String {
+    std::env::var("TENSORFMT_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_tensorfmt").into())
+}
+
 /// A folder with the demo model in it, gone at the end of the test.
 struct Scratch(tempfile::TempDir);
 
@@ -43,7 +49,7 @@ impl Scratch {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tensorfmt"));
+        let mut command = Command::new(program());
         command.current_dir(self.0.path());
         command
     }

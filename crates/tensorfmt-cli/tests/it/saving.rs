@@ -160,7 +160,7 @@ fn modes_follow_the_umask_and_the_old_file() {
     use std::os::unix::fs::PermissionsExt;
     let scratch = Scratch::new();
     let run = |script: &str| {
-        let bin = env!("CARGO_BIN_EXE_tensorfmt");
+        let bin = crate::program();
         let script = script.replace("tensorfmt", &format!("'{bin}'"));
         let mut shell = std::process::Command::new("sh");
         let status = shell
@@ -194,7 +194,7 @@ fn modes_follow_the_umask_and_the_old_file() {
 #[test]
 fn a_file_size_limit_is_an_error_that_leaves_nothing() {
     let scratch = Scratch::new();
-    let bin = env!("CARGO_BIN_EXE_tensorfmt");
+    let bin = crate::program();
     // Limits in blocks of 512 bytes; what goes beyond gets a signal that would end the tool.
     let script = format!("ulimit -f 1; '{bin}' convert demo.mag x.safetensors");
     let mut shell = std::process::Command::new("sh");

@@ -50,7 +50,7 @@ fn objects_that_are_no_tensor_are_their_components() {
     assert_eq!(entry.object_shape().unwrap().dims(), [2, 3]);
     assert_eq!(entry.layout_name(), "zt.sparse_csr/1");
     assert_eq!(
-        archive.read(entry).unwrap().as_slice::<u32>().unwrap(),
+        archive.read(entry).unwrap().to_vec::<u32>().unwrap(),
         [2, 0]
     );
 

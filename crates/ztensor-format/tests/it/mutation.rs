@@ -151,7 +151,9 @@ fn an_index_takes_no_more_memory_than_it_may() {
     assert_eq!(error.rule_id(), Some("max_index_overhead"));
     options.limits.max_index_overhead = 100_000;
     assert!(Archive::from_source(few, &options).is_ok());
-    for (count, opens) in [(400_000, true), (2_500_000, false)] {
+    // Entries are smaller where addresses are; so many of them then have the room.
+    let opens = size_of::<usize>() == 4;
+    for (count, opens) in [(400_000, true), (2_500_000, opens)] {
         let file = file(count);
         let most = file.len() + (64 << 20);
         let remote = crate::Remote(file);

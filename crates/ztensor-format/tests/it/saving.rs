@@ -74,10 +74,10 @@ fn an_archive_can_be_written_over_itself() {
     builder.write_file(&path).unwrap();
     // The open archive still reads the file it opened.
     let old = archive.read(&archive.entries()[0]).unwrap();
-    assert_eq!(old.as_slice::<f32>().unwrap(), &[1.0, 2.0, 3.0]);
+    assert_eq!(old.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0]);
     let new = Archive::open(&path).unwrap();
     let tensor = new.read(new.entry("renamed").unwrap()).unwrap();
-    assert_eq!(tensor.as_slice::<f32>().unwrap(), &[1.0, 2.0, 3.0]);
+    assert_eq!(tensor.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0]);
 }
 
 #[test]
