@@ -139,9 +139,11 @@ pub(crate) struct Verify {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  \
+#[command(
+    after_help = "Checksums are not compared; `tensorfmt verify` does that.\n\nExamples:\n  \
     tensorfmt hash model.mag\n  \
-    tensorfmt hash --algorithm sha256 --json model.mag")]
+    tensorfmt hash --algorithm sha256 --json model.mag"
+)]
 pub(crate) struct Hash {
     /// The file; - for standard input
     pub(crate) file: PathBuf,
@@ -278,9 +280,11 @@ pub(crate) struct Diff {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  \
+#[command(
+    after_help = "Checksums are not compared; `tensorfmt verify` does that.\n\nExamples:\n  \
     tensorfmt stats model.mag\n  \
-    tensorfmt stats --filter 'encoder.*' --json model.mag")]
+    tensorfmt stats --filter 'encoder.*' --json model.mag"
+)]
 pub(crate) struct Stats {
     /// The file; - for standard input
     pub(crate) file: PathBuf,
@@ -293,9 +297,11 @@ pub(crate) struct Stats {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  \
+#[command(
+    after_help = "Checksums are not compared; `tensorfmt verify` does that.\n\nExamples:\n  \
     tensorfmt extract model.mag encoder.weight -o weight.npy\n  \
-    tensorfmt extract model.mag encoder.bias -o bias.bin")]
+    tensorfmt extract model.mag encoder.bias -o bias.bin"
+)]
 pub(crate) struct Extract {
     /// The file; - for standard input
     pub(crate) file: PathBuf,
