@@ -7,7 +7,7 @@ use tensor_core::{
     TransferError, Truncated,
 };
 
-/// Why a AERO file could not be read, verified or written.
+/// Why an AERO file could not be read, verified or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
