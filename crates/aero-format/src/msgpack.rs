@@ -211,9 +211,21 @@ impl<'a> Decoder<'a> {
     /// Skips a value and returns where it was.
     pub(crate) fn skip(&mut self) -> Result<Range<usize>> {
         let start = self.position;
+        self.skip_counted()?;
+        Ok(start..self.position)
+    }
+
+    /// How many items the next value has, itself included.
+    pub(crate) fn items(&self) -> Result<u64> {
+        self.clone().skip_counted()
+    }
+
+    fn skip_counted(&mut self) -> Result<u64> {
+        let mut items = 0u64;
         // How many items are left on each level.
         let mut levels: Vec<usize> = Vec::new();
         loop {
+            items = items.saturating_add(1);
             let inner = match self.head()? {
                 Head::Text(len) | Head::Bytes(len) => {
                     let len = self.count(len, 1)?;
@@ -240,7 +252,7 @@ impl<'a> Decoder<'a> {
             }
             loop {
                 match levels.last_mut() {
-                    None => return Ok(start..self.position),
+                    None => return Ok(items),
                     Some(left) if *left > 1 => {
                         *left = left.saturating_sub(1);
                         break;

@@ -589,6 +589,8 @@ impl Archive {
     fn json(&self, chunk: &Chunk) -> Result<Value> {
         let bytes = payload(&self.source, chunk, &self.options.limits)?;
         let at = At::new(chunk.offset, "MJSN");
+        let limits = &self.options.limits;
+        limits.check_json(&bytes, self.file_len(), at)?;
         let json = serde_json::from_slice(&bytes);
         json.map(|json| from_json(&json))
             .map_err(|_| Error::Invalid {
@@ -601,7 +603,9 @@ impl Archive {
     fn msgpack(&self, chunk: &Chunk) -> Result<Value> {
         let bytes = payload(&self.source, chunk, &self.options.limits)?;
         let at = At::new(chunk.offset, "MMSG");
-        let mut decoder = Decoder::new(&bytes, self.options.limits.max_depth);
+        let limits = &self.options.limits;
+        let mut decoder = Decoder::new(&bytes, limits.max_depth);
+        limits.check_items(decoder.items().unwrap_or(0), self.file_len(), at)?;
         match decoder.value() {
             Ok(value) if decoder.is_at_end() => Ok(value),
             _ => Err(Error::Invalid {

@@ -75,6 +75,8 @@
 //! | `mmap` | no | [`MappedFile`](tensor_core), for zero-copy reads |
 //! | `rayon` | no | work on several threads |
 //! | `snapshots` | no | reading snapshots 0.1.0, 0.2.0 and 0.3.0, of magnetron 0.1.5 to 0.2.2 |
+//!
+//! With default features off the crate is `no_std` and needs only `alloc`.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]

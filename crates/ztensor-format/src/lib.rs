@@ -65,6 +65,8 @@
 //! | `generations` | no | files of 1.0, 1.1, 1.2 and 2; without it they are named, and unsupported |
 //! | `mmap` | no | [`MappedFile`](tensor_core), for zero-copy reads |
 //! | `rayon` | no | work on several threads |
+//!
+//! With default features off the crate is `no_std` and needs only `alloc`.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]

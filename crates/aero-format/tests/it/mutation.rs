@@ -120,3 +120,46 @@ fn counts_without_items_take_no_memory() {
         assert!(peak < 1 << 20, "{peak}");
     }
 }
+
+/// Metadata of a few kilobytes may say a million values, and a set's JSON may be 64 MiB of them.
+#[test]
+fn values_of_a_byte_each_take_no_multiple_of_their_document() {
+    let judged = |value: Value| {
+        let mut builder = Builder::new();
+        builder.zstd_level(Some(3)).unwrap();
+        builder.metadata("list", value).unwrap();
+        let file = builder.to_vec().unwrap();
+        let archive = aero_format::Archive::from_bytes(file).unwrap();
+        let (read, peak) = test_data::alloc::peak_of(|| archive.metadata().map(drop));
+        (read.map_err(|error| error.rule_id()), peak)
+    };
+    let zeros = |count| Value::List(vec![Value::Int(0); count]);
+    assert_eq!(judged(zeros(100_000)).0, Ok(()));
+    let maps = vec![Value::Map(vec![("".into(), Value::Null)]); 1_000_000];
+    for bomb in [zeros(3_000_000), Value::List(maps)] {
+        let (read, peak) = judged(bomb);
+        assert_eq!(read, Err(Some("max_metadata_overhead")));
+        assert!(peak < 64 << 20, "{peak}");
+    }
+
+    // As many as are just accepted stay within the bound.
+    for most in [
+        zeros(400_000),
+        Value::List(vec![Value::Map(vec![("".into(), Value::Null)]); 69_000]),
+    ] {
+        let (read, peak) = judged(most);
+        assert_eq!(read, Ok(()));
+        assert!(peak < 68 << 20, "{peak}");
+    }
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bomb.aeroset.json");
+    let json = format!(
+        r#"{{"format":{{"name":"AEROSET","version":[0,1]}},"x":[{}0]}}"#,
+        "{},".repeat(1_000_000)
+    );
+    std::fs::write(&path, json).unwrap();
+    let (set, peak) = test_data::alloc::peak_of(|| aero_format::Set::open(&path).map(drop));
+    assert_eq!(set.unwrap_err().rule_id(), Some("max_metadata_overhead"));
+    assert!(peak < 64 << 20, "{peak}");
+}
