@@ -410,6 +410,10 @@ pub enum BuildError {
         /// Its key.
         key: String,
     },
+    /// Metadata of so many values that a reader refuses it, unless its
+    /// [`Limits::max_metadata_overhead`](crate::Limits::max_metadata_overhead) is raised.
+    #[error("the metadata has too many values for the size of the file")]
+    Metadata,
     /// There is no tensor of this name.
     #[error("no tensor named {name:?} was added")]
     NoSuchTensor {

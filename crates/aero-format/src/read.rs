@@ -15,7 +15,7 @@ use tensor_core::{
 use crate::chunk::{Chunk, FourCc};
 use crate::index::{FIELDS, Index};
 use crate::integrity::{hex, parse_phsh, payload};
-use crate::msgpack::Decoder;
+use crate::msgpack::{Decoder, Fault};
 use crate::tree::blake3_of;
 use crate::{BuildError, DTypeCode, Error, Limits, Result, Rule, Unsupported};
 
@@ -502,9 +502,7 @@ impl Archive {
             FourCc::MJSN => {
                 self.json(chunk)?;
             }
-            FourCc::MMSG => {
-                self.msgpack(chunk)?;
-            }
+            FourCc::MMSG => self.check_msgpack(chunk)?,
             FourCc::PHSH => self.verify_pages(chunk, options.threads, ticker)?,
             _ => {}
         }
@@ -601,12 +599,29 @@ impl Archive {
 
     /// A MessagePack chunk as a value.
     fn msgpack(&self, chunk: &Chunk) -> Result<Value> {
+        let limits = &self.options.limits;
+        self.decoded(chunk, |decoder, at| {
+            let items = decoder.items().unwrap_or(0);
+            limits.check_items(items, self.file_len(), at)?;
+            Ok(decoder.value())
+        })
+    }
+
+    /// Whether a MessagePack chunk is one value, which is not kept.
+    fn check_msgpack(&self, chunk: &Chunk) -> Result<()> {
+        self.decoded(chunk, |decoder, _| Ok(decoder.check()))
+    }
+
+    /// What `decode` makes of a chunk that is one MessagePack value.
+    fn decoded<T>(
+        &self,
+        chunk: &Chunk,
+        decode: impl FnOnce(&mut Decoder<'_>, At) -> Result<Result<T, Fault>>,
+    ) -> Result<T> {
         let bytes = payload(&self.source, chunk, &self.options.limits)?;
         let at = At::new(chunk.offset, "MMSG");
-        let limits = &self.options.limits;
-        let mut decoder = Decoder::new(&bytes, limits.max_depth);
-        limits.check_items(decoder.items().unwrap_or(0), self.file_len(), at)?;
-        match decoder.value() {
+        let mut decoder = Decoder::new(&bytes, self.options.limits.max_depth);
+        match decode(&mut decoder, at)? {
             Ok(value) if decoder.is_at_end() => Ok(value),
             _ => Err(Error::Invalid {
                 rule: Rule::MessagePack,
