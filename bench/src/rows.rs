@@ -845,7 +845,7 @@ fn zstd_rows(settings: &Settings) -> Vec<Row> {
         .entries()
         .iter()
         .map(|entry| {
-            let len = entry.stored_len();
+            let len = entry.stored_len().expect("known");
             (entry.offset(), usize::try_from(len).expect("memory"))
         })
         .collect();

@@ -7,7 +7,16 @@ use tensor_core::{
     TransferError, Truncated,
 };
 
-/// Why a AERO file could not be read, verified or written.
+/// Why an AERO file could not be read, verified or written.
+///
+/// ```
+/// use aero_format::{Archive, Kind};
+///
+/// let error = Archive::from_bytes(&[0u8; 96][..]).unwrap_err();
+/// assert_eq!(error.kind(), Kind::Invalid); // whose fault it is
+/// assert_eq!(error.rule_id(), Some("aero.header.magic")); // what is wrong
+/// assert_eq!(error.at().map(|at| at.offset), Some(0)); // where
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -401,6 +410,10 @@ pub enum BuildError {
         /// Its key.
         key: String,
     },
+    /// Metadata of so many values that a reader refuses it, unless its
+    /// [`Limits::max_metadata_overhead`](crate::Limits::max_metadata_overhead) is raised.
+    #[error("the metadata has too many values for the size of the file")]
+    Metadata,
     /// There is no tensor of this name.
     #[error("no tensor named {name:?} was added")]
     NoSuchTensor {

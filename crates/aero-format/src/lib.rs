@@ -51,6 +51,8 @@
 //! | `zstd` | yes | compressed metadata chunks, which every real file has |
 //! | `mmap` | no | [`MappedFile`](tensor_core), for zero-copy reads |
 //! | `rayon` | no | hashing on several threads |
+//!
+//! With default features off the crate is `no_std` and needs only `alloc`.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
@@ -81,14 +83,15 @@ pub use limits::Limits;
 pub use read::{Archive, Entry, ReadOptions};
 #[cfg(feature = "std")]
 pub use set::Set;
-#[cfg(feature = "std")]
-pub use tensor_core::FileSource;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
-    At, Bytes, DType, Element, Item, Kind, Order, Outcome, Report, Shape, Source, Tensor, Value,
-    VerifyOptions, WriteOptions, bf16, f16,
+    At, Bytes, CastError, DType, Element, Item, Kind, LimitExceeded, Order, Outcome, Report, Shape,
+    ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value, VerifyOptions,
+    WriteOptions, bf16, f16,
 };
+#[cfg(feature = "std")]
+pub use tensor_core::{FileError, FileSource};
 pub use write::Builder;
 
 /// What this crate's functions return.

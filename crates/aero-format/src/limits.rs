@@ -1,3 +1,7 @@
+use tensor_core::{At, LimitExceeded};
+
+use crate::Result;
+
 /// How much of a file the reader is willing to take on; the defaults are those of the format's
 /// "Limits" and of its reference readers.
 ///
@@ -20,6 +24,10 @@ pub struct Limits {
     /// How many bytes each byte of a compressed metadata chunk may stand for, once it holds more
     /// than 16 MiB; 64 unless set, several times what tensor indexes compress to.
     pub max_metadata_ratio: u64,
+    /// Bytes of memory that a JSON or MessagePack document may take beyond the size of the file,
+    /// as estimated before it is decoded: an item may be a single byte of it, and takes some 100,
+    /// a JSON object some 800. 64 MiB unless set.
+    pub max_metadata_overhead: u64,
     /// Bytes of a tensor's name.
     pub max_name: u32,
     /// Dims of a tensor; more than 32 are never read.
@@ -38,10 +46,50 @@ impl Default for Limits {
             max_chunk_names: 64 << 20,
             max_metadata_ulen: 2 << 30,
             max_metadata_ratio: 64,
+            max_metadata_overhead: 64 << 20,
             max_name: 4096,
             max_rank: 32,
             max_depth: 64,
             max_set_json: 64 << 20,
         }
+    }
+}
+
+/// Bytes of memory that an item of MessagePack takes at the most while a list of them grows.
+const ITEM: u64 = 96;
+/// The same of JSON, which is decoded twice.
+const JSON_ITEM: u64 = 160;
+/// What the node of a tree takes that a JSON object begins with.
+const JSON_OBJECT: u64 = 640;
+
+impl Limits {
+    /// Fails where so many items of MessagePack would take too much memory.
+    pub(crate) fn check_items(&self, items: u64, file_len: u64, at: At) -> Result<()> {
+        self.check_overhead(items.saturating_mul(ITEM), file_len, at)
+    }
+
+    /// Fails where the values of a JSON text would take too much memory. Each has a character of
+    /// its own before it; those within texts are counted too.
+    pub(crate) fn check_json(&self, text: &[u8], file_len: u64, at: At) -> Result<()> {
+        let cost = text.iter().map(|byte| match byte {
+            b',' | b':' | b'[' => JSON_ITEM,
+            b'{' => JSON_OBJECT,
+            _ => 0,
+        });
+        self.check_overhead(cost.fold(0, u64::saturating_add), file_len, at)
+    }
+
+    fn check_overhead(&self, memory: u64, file_len: u64, at: At) -> Result<()> {
+        let (value, max) = (memory.saturating_sub(file_len), self.max_metadata_overhead);
+        if value <= max {
+            return Ok(());
+        }
+        Err(LimitExceeded {
+            limit: "max_metadata_overhead",
+            value,
+            max,
+            at,
+        }
+        .into())
     }
 }

@@ -211,11 +211,37 @@ impl<'a> Decoder<'a> {
     /// Skips a value and returns where it was.
     pub(crate) fn skip(&mut self) -> Result<Range<usize>> {
         let start = self.position;
+        self.walk(false)?;
+        Ok(start..self.position)
+    }
+
+    /// How many items the next value has, itself included.
+    pub(crate) fn items(&self) -> Result<u64> {
+        self.clone().walk(false)
+    }
+
+    /// Goes over a value without keeping it; unlike a skip this also looks into texts.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        self.walk(true).map(drop)
+    }
+
+    /// Goes over a value and counts its items; texts are UTF-8 where that is asked for.
+    fn walk(&mut self, utf8: bool) -> Result<u64> {
+        let mut items = 0u64;
         // How many items are left on each level.
         let mut levels: Vec<usize> = Vec::new();
         loop {
+            items = items.saturating_add(1);
             let inner = match self.head()? {
-                Head::Text(len) | Head::Bytes(len) => {
+                Head::Text(len) => {
+                    let len = self.count(len, 1)?;
+                    let text = self.take(len)?;
+                    if utf8 && core::str::from_utf8(text).is_err() {
+                        return Err(Fault::Malformed);
+                    }
+                    0
+                }
+                Head::Bytes(len) => {
                     let len = self.count(len, 1)?;
                     self.take(len)?;
                     0
@@ -240,7 +266,7 @@ impl<'a> Decoder<'a> {
             }
             loop {
                 match levels.last_mut() {
-                    None => return Ok(start..self.position),
+                    None => return Ok(items),
                     Some(left) if *left > 1 => {
                         *left = left.saturating_sub(1);
                         break;

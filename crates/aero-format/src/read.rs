@@ -15,7 +15,7 @@ use tensor_core::{
 use crate::chunk::{Chunk, FourCc};
 use crate::index::{FIELDS, Index};
 use crate::integrity::{hex, parse_phsh, payload};
-use crate::msgpack::Decoder;
+use crate::msgpack::{Decoder, Fault};
 use crate::tree::blake3_of;
 use crate::{BuildError, DTypeCode, Error, Limits, Result, Rule, Unsupported};
 
@@ -148,9 +148,35 @@ impl Archive {
     /// What the file breaks, with the path, or what the operating system says.
     #[cfg(feature = "std")]
     pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::open_with(path, &ReadOptions::default())
+    }
+
+    /// The same with options, such as limits of the caller's own.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.aero");
+    /// # let mut builder = aero_format::Builder::new();
+    /// # builder.tensor("w", aero_format::Tensor::from_slice(&[1.0f32], &[1])?)?;
+    /// # builder.write_file(&path)?;
+    /// use aero_format::{Archive, Kind, ReadOptions};
+    ///
+    /// let mut options = ReadOptions::default();
+    /// options.limits.max_chunks = 2;
+    /// let error = Archive::open_with(&path, &options).unwrap_err();
+    /// assert_eq!(error.kind(), Kind::Limit);
+    /// assert_eq!(error.rule_id(), Some("max_chunks"));
+    /// assert!(error.to_string().contains("model.aero"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[cfg(feature = "std")]
+    pub fn open_with(path: impl AsRef<std::path::Path>, options: &ReadOptions) -> Result<Self> {
         let path = path.as_ref();
         let source = tensor_core::FileSource::open(path)?;
-        Self::from_source(source, &ReadOptions::default()).map_err(|error| error.in_file(path))
+        Self::from_source(source, options).map_err(|error| error.in_file(path))
     }
 
     /// Opens a file that is in memory; its tensors are slices of `bytes`.
@@ -476,9 +502,7 @@ impl Archive {
             FourCc::MJSN => {
                 self.json(chunk)?;
             }
-            FourCc::MMSG => {
-                self.msgpack(chunk)?;
-            }
+            FourCc::MMSG => self.check_msgpack(chunk)?,
             FourCc::PHSH => self.verify_pages(chunk, options.threads, ticker)?,
             _ => {}
         }
@@ -563,6 +587,8 @@ impl Archive {
     fn json(&self, chunk: &Chunk) -> Result<Value> {
         let bytes = payload(&self.source, chunk, &self.options.limits)?;
         let at = At::new(chunk.offset, "MJSN");
+        let limits = &self.options.limits;
+        limits.check_json(&bytes, self.file_len(), at)?;
         let json = serde_json::from_slice(&bytes);
         json.map(|json| from_json(&json))
             .map_err(|_| Error::Invalid {
@@ -573,10 +599,29 @@ impl Archive {
 
     /// A MessagePack chunk as a value.
     fn msgpack(&self, chunk: &Chunk) -> Result<Value> {
+        let limits = &self.options.limits;
+        self.decoded(chunk, |decoder, at| {
+            let items = decoder.items().unwrap_or(0);
+            limits.check_items(items, self.file_len(), at)?;
+            Ok(decoder.value())
+        })
+    }
+
+    /// Whether a MessagePack chunk is one value, which is not kept.
+    fn check_msgpack(&self, chunk: &Chunk) -> Result<()> {
+        self.decoded(chunk, |decoder, _| Ok(decoder.check()))
+    }
+
+    /// What `decode` makes of a chunk that is one MessagePack value.
+    fn decoded<T>(
+        &self,
+        chunk: &Chunk,
+        decode: impl FnOnce(&mut Decoder<'_>, At) -> Result<Result<T, Fault>>,
+    ) -> Result<T> {
         let bytes = payload(&self.source, chunk, &self.options.limits)?;
         let at = At::new(chunk.offset, "MMSG");
         let mut decoder = Decoder::new(&bytes, self.options.limits.max_depth);
-        match decoder.value() {
+        match decode(&mut decoder, at)? {
             Ok(value) if decoder.is_at_end() => Ok(value),
             _ => Err(Error::Invalid {
                 rule: Rule::MessagePack,

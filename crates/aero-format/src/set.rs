@@ -355,6 +355,8 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
         .into());
     }
     let bytes = source.read(0..source.size())?;
+    let limits = &options.limits;
+    limits.check_json(&bytes, source.size(), At::new(0, "json"))?;
     let json: Json = serde_json::from_slice(&bytes).map_err(|_| wrong("json"))?;
     if text_at(&json, &["format", "name"]) != Some("AEROSET") {
         return Err(wrong("format"));

@@ -5,7 +5,7 @@ use core::fmt;
 use core::ops::Range;
 
 use tensor_core::{
-    DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker, Value,
+    At, DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker, Value,
     WriteOptions, hinted_vec,
 };
 
@@ -693,7 +693,12 @@ impl Builder {
             );
         }
         if weights {
-            add(FourCc::MJSN, "meta.json", 0, Payload::Bytes(self.json()));
+            let json = self.json();
+            let data = shards.iter().map(|shard| shard.len);
+            let len = data.fold(json.len() as u64, u64::saturating_add);
+            let held = Limits::default().check_json(&json, len, At::new(0, "MJSN"));
+            held.map_err(|_| BuildError::Metadata)?;
+            add(FourCc::MJSN, "meta.json", 0, Payload::Bytes(json));
         }
         add(FourCc::MMSG, "manifest", 0, Payload::Bytes(Vec::new()));
         let tidx = self.tidx(shards, &tensor_hashes);

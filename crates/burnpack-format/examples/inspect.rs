@@ -1,6 +1,7 @@
 //! Lists the tensors of a burnpack file and prints the first values of one:
 //! `cargo run -p burnpack-format --example inspect_burnpack -- FILE [NAME]`.
-#![allow(clippy::print_stdout, reason = "printing is what the example does")]
+
+#![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::error::Error;
 
@@ -8,7 +9,9 @@ use burnpack_format::{Archive, DType};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let path = arguments.next().ok_or("usage: inspect FILE [NAME]")?;
+    let path = arguments
+        .next()
+        .ok_or("usage: inspect_burnpack FILE [NAME]")?;
     let archive = Archive::open(&path)?;
     println!(
         "{} layout, Burn {}",

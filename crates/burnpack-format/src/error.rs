@@ -10,6 +10,15 @@ use tensor_core::{
 use crate::write::Compat;
 
 /// Why a burnpack file could not be read, verified or written.
+///
+/// ```
+/// use burnpack_format::{Archive, Kind};
+///
+/// let error = Archive::from_bytes(&[0u8; 10][..]).unwrap_err();
+/// assert_eq!(error.kind(), Kind::Invalid); // whose fault it is
+/// assert_eq!(error.rule_id(), Some("burnpack.header.magic")); // what is wrong
+/// assert_eq!(error.at().map(|at| at.offset), Some(0)); // where
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

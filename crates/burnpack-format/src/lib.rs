@@ -87,14 +87,15 @@ pub use quant::{
     QuantValue,
 };
 pub use read::{Archive, Entry, Generation, ReadOptions};
-#[cfg(feature = "std")]
-pub use tensor_core::FileSource;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
-    At, Bytes, DType, Element, Item, Kind, Order, Outcome, Report, Shape, ShapeError, Source,
-    Tensor, Value, VerifyOptions, WriteOptions, bf16, f16,
+    At, Bytes, CastError, DType, Element, Item, Kind, LimitExceeded, Order, Outcome, Report, Shape,
+    ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value, VerifyOptions,
+    WriteOptions, bf16, f16,
 };
+#[cfg(feature = "std")]
+pub use tensor_core::{FileError, FileSource};
 pub use write::{Builder, Compat};
 
 /// What this crate's functions return.

@@ -172,9 +172,33 @@ impl Archive {
     /// What the file breaks, with the path, or what the operating system says.
     #[cfg(feature = "std")]
     pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::open_with(path, &ReadOptions::default())
+    }
+
+    /// The same with options, such as limits of the caller's own.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.bpk");
+    /// # burnpack_format::Builder::new().metadata("format", "burnpack")?.write_file(&path)?;
+    /// use burnpack_format::{Archive, Kind, ReadOptions};
+    ///
+    /// let mut options = ReadOptions::default();
+    /// options.limits.max_metadata_len = 10;
+    /// let error = Archive::open_with(&path, &options).unwrap_err();
+    /// assert_eq!(error.kind(), Kind::Limit);
+    /// assert_eq!(error.rule_id(), Some("max_metadata_len"));
+    /// assert!(error.to_string().contains("model.bpk"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[cfg(feature = "std")]
+    pub fn open_with(path: impl AsRef<std::path::Path>, options: &ReadOptions) -> Result<Self> {
         let path = path.as_ref();
         let source = tensor_core::FileSource::open(path)?;
-        Self::from_source(source, &ReadOptions::default()).map_err(|error| error.in_file(path))
+        Self::from_source(source, options).map_err(|error| error.in_file(path))
     }
 
     /// Opens a file that is in memory; its tensors are slices of `bytes`.

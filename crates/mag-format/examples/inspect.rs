@@ -9,7 +9,7 @@ use mag_format::{Archive, DType};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let path = arguments.next().ok_or("usage: inspect FILE [NAME]")?;
+    let path = arguments.next().ok_or("usage: inspect_mag FILE [NAME]")?;
     let archive = Archive::open(&path)?;
     for meta in archive.metadata() {
         println!("{} = {:?}", meta.key(), meta.value());

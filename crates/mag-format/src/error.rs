@@ -10,6 +10,15 @@ use tensor_core::{
 use crate::{DTypeCode, Generation};
 
 /// Why a `.mag` file could not be read, verified or written.
+///
+/// ```
+/// use mag_format::{Archive, Kind};
+///
+/// let error = Archive::from_bytes(&[0u8; 24][..]).unwrap_err();
+/// assert_eq!(error.kind(), Kind::Invalid); // whose fault it is
+/// assert_eq!(error.rule_id(), Some("mag.header.magic")); // what is wrong
+/// assert_eq!(error.at().map(|at| at.offset), Some(0)); // where
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

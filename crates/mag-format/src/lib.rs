@@ -75,6 +75,8 @@
 //! | `mmap` | no | [`MappedFile`](tensor_core), for zero-copy reads |
 //! | `rayon` | no | work on several threads |
 //! | `snapshots` | no | reading snapshots 0.1.0, 0.2.0 and 0.3.0, of magnetron 0.1.5 to 0.2.2 |
+//!
+//! With default features off the crate is `no_std` and needs only `alloc`.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
@@ -102,14 +104,15 @@ pub use meta::{MetaEntry, MetaValue};
 pub use read::{Archive, Checksum, Entry, ReadOptions};
 #[cfg(feature = "snapshots")]
 pub use snapshot::{Snapshot, Timestamp};
-#[cfg(feature = "std")]
-pub use tensor_core::FileSource;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
-    At, Bytes, DType, Element, Item, Kind, Order, Outcome, Report, Shape, Source, Tensor, Value,
-    VerifyOptions, WriteOptions, bf16, f16,
+    At, Bytes, CastError, DType, Element, Item, Kind, LimitExceeded, Order, Outcome, Report, Shape,
+    ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value, VerifyOptions,
+    WriteOptions, bf16, f16,
 };
+#[cfg(feature = "std")]
+pub use tensor_core::{FileError, FileSource};
 pub use write::Builder;
 
 /// What this crate's functions return.

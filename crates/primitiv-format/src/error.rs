@@ -8,6 +8,15 @@ use tensor_core::{
 };
 
 /// Why a primitiv file could not be read, verified or written.
+///
+/// ```
+/// use primitiv_format::{Archive, Kind};
+///
+/// let error = Archive::from_bytes(&[0u8; 15][..]).unwrap_err();
+/// assert_eq!(error.kind(), Kind::Invalid); // whose fault it is
+/// assert_eq!(error.rule_id(), Some("primitiv.type")); // what is wrong
+/// assert_eq!(error.at().map(|at| at.offset), Some(0)); // where
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

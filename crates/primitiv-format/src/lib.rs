@@ -54,6 +54,8 @@
 //! | `std` | yes | files |
 //! | `mmap` | no | [`MappedFile`](tensor_core), for zero-copy reads |
 //! | `rayon` | no | large reads on several threads |
+//!
+//! With default features off the crate is `no_std` and needs only `alloc`.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
@@ -74,14 +76,15 @@ pub use layout::DataType;
 pub use limits::Limits;
 pub use object::{LearningState, Model, Object, Optimizer, OptimizerKind, Parameter};
 pub use read::{Archive, Entry, ReadOptions};
-#[cfg(feature = "std")]
-pub use tensor_core::FileSource;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
-    At, Bytes, DType, Element, Item, Kind, Order, Outcome, Report, Shape, Source, Tensor, Value,
-    VerifyOptions, WriteOptions, bf16, f16,
+    At, Bytes, CastError, DType, Element, Item, Kind, LimitExceeded, Order, Outcome, Report, Shape,
+    ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value, VerifyOptions,
+    WriteOptions, bf16, f16,
 };
+#[cfg(feature = "std")]
+pub use tensor_core::{FileError, FileSource};
 pub use write::Builder;
 
 /// What this crate's functions return.

@@ -169,11 +169,12 @@ pub(crate) enum Algorithm {
     tensorfmt convert model.safetensors model.mag --cast f32 --force\n  \
     tensorfmt convert model.mag layer.mag --filter 'layer.0.*' --rename 's/^layer\\.0\\.//' --force")]
 pub(crate) struct Convert {
-    /// The file to read
+    /// The file to read; - for standard input
     pub(crate) input: PathBuf,
     /// The file to write; its ending names the format
     pub(crate) output: PathBuf,
-    /// The format to write, whatever the ending
+    /// The format to write, whatever the ending: mag, ztensor, burnpack, aero, aeroset, primitiv
+    /// or safetensors
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
     /// Convert only tensors whose name matches; may be repeated
@@ -194,7 +195,7 @@ pub(crate) struct Convert {
     /// Sort the tensors by name
     #[arg(long)]
     pub(crate) sort: bool,
-    /// Cast floats, and what the target can't hold, to this dtype
+    /// Cast floats, and what the target can't hold, to this dtype, such as f32, bf16 or i32
     #[arg(long, value_name = "DTYPE")]
     pub(crate) cast: Option<String>,
     /// How to go between row-major and column-major formats
@@ -206,10 +207,11 @@ pub(crate) struct Convert {
     /// Write a scalar as one dim of 1 where the target has no scalars
     #[arg(long)]
     pub(crate) promote_scalars: bool,
-    /// Compress with zstd, at this level if one is given
+    /// Compress with zstd, at this level if one is given (to ztensor: the data; to aero: the
+    /// metadata)
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, default_missing_value = "0", allow_negative_numbers = true)]
     pub(crate) zstd: Option<i32>,
-    /// Which checksum every tensor gets
+    /// Which checksum every tensor gets (to ztensor)
     #[arg(long, value_name = "NAME")]
     pub(crate) checksum: Option<ChecksumArg>,
     /// How many bytes fill a shard (to aero)
@@ -264,7 +266,7 @@ pub(crate) struct Convert {
     tensorfmt diff --rtol 1e-3 --json a.mag b.safetensors"
 )]
 pub(crate) struct Diff {
-    /// The one file
+    /// The one file; - for standard input
     pub(crate) a: PathBuf,
     /// The other file
     pub(crate) b: PathBuf,

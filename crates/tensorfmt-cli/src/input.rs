@@ -46,9 +46,7 @@ impl Input {
             None => Archive::open(&self.path),
         }
     }
-}
 
-impl Input {
     /// Opens an AERO file whose index overran its weights.
     pub(crate) fn salvage(&self) -> Result<Archive, tensorfmt::Error> {
         Archive::salvage(

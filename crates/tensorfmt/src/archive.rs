@@ -143,12 +143,9 @@ impl Archive {
     /// As [`open`](Self::open); other formats have nothing to salvage.
     #[cfg(feature = "aero")]
     pub fn salvage(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
         let mut options = aero_format::ReadOptions::default();
         options.salvage = true;
-        aero_format::Archive::from_source(FileSource::open(path)?, &options)
-            .map(Self::Aero)
-            .map_err(|error| Error::from(error).in_file(path))
+        Ok(Self::Aero(aero_format::Archive::open_with(path, &options)?))
     }
 
     /// Opens a file that is in memory; tensors are slices of `bytes` where they are stored raw.

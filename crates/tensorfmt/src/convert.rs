@@ -128,7 +128,8 @@ pub struct Options {
     pub layout: Layout,
     /// Write a scalar as one dim of 1 where the target has no scalars.
     pub promote_scalars: bool,
-    /// Compress with zstd at this level, where the target can; 0 is zstd's own default.
+    /// Compress with zstd at this level, where the target can; 0 is what the target has unless
+    /// told otherwise: 3 for the data of zTensor, 6 for the metadata of AERO.
     pub zstd: Option<i32>,
     /// Which checksum every tensor gets, where the target has a choice.
     pub checksum: Option<Checksum>,

@@ -65,6 +65,35 @@ fn wrapped(key: &str, value: Json) -> Json {
     Json::Object(Map::from_iter([(key.to_owned(), value)]))
 }
 
+/// What values that are decoded from the texts of one file may still take of memory: a value can
+/// be two bytes of text, and takes a hundred.
+#[derive(Debug)]
+pub(crate) struct Room(u64);
+
+impl Room {
+    /// What the values of a file may take beyond its size.
+    const OVERHEAD: u64 = 64 << 20;
+    /// What a value takes at the most, and what the tree takes that an object begins with.
+    const VALUE: u64 = 96;
+    const OBJECT: u64 = 640;
+
+    pub(crate) fn of(file_len: u64) -> Self {
+        Self(file_len.saturating_add(Self::OVERHEAD))
+    }
+
+    /// Decodes a text, unless its values would take more than is left. Each has a character of
+    /// its own before it; those within texts are counted too.
+    pub(crate) fn decode(&mut self, text: &str) -> Option<Json> {
+        let cost = text.bytes().map(|byte| match byte {
+            b',' | b':' | b'[' => Self::VALUE,
+            b'{' => Self::OBJECT,
+            _ => 0,
+        });
+        self.0 = self.0.checked_sub(cost.fold(0, u64::saturating_add))?;
+        serde_json::from_str(text).ok()
+    }
+}
+
 /// The value that [`to_json`] made this of; numbers without a fraction are integers.
 pub(crate) fn from_json(json: &Json) -> Value {
     match json {

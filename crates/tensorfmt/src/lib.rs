@@ -43,9 +43,10 @@
 //! | `mag` | yes | magnetron's `.mag`, and its snapshots to read |
 //! | `ztensor` | no | zTensor's `.zt`; with `zstd` also its compressed tensors |
 //! | `burnpack` | no | Burn's `.bpk` |
-//! | `aero` | no | AERO's `.aero`, and sets of them |
+//! | `aero` | no | AERO's `.aero`, and sets of them; nearly all files need `zstd` as well |
 //! | `primitiv` | no | primitiv's models, parameters and optimizers |
 //! | `safetensors` | yes | `.safetensors` |
+//! | `zstd` | no | what AERO and zTensor files hold compressed |
 //! | `mmap` | no | `MappedFile` |
 //! | `rayon` | no | work on several threads |
 

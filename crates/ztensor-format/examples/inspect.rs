@@ -9,7 +9,9 @@ use ztensor_format::{Archive, DType};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let path = arguments.next().ok_or("usage: inspect FILE [NAME]")?;
+    let path = arguments
+        .next()
+        .ok_or("usage: inspect_ztensor FILE [NAME]")?;
     let archive = Archive::open(&path)?;
     for entry in archive.entries() {
         println!(

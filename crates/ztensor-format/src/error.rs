@@ -10,6 +10,15 @@ use tensor_core::{
 use crate::layout::Field;
 
 /// Why a `.zt` file could not be read, verified or written.
+///
+/// ```
+/// use ztensor_format::{Archive, Kind};
+///
+/// let error = Archive::from_bytes(&[0u8; 17][..]).unwrap_err();
+/// assert_eq!(error.kind(), Kind::Invalid); // whose fault it is
+/// assert_eq!(error.rule_id(), Some("ztensor.magic")); // what is wrong
+/// assert_eq!(error.at().map(|at| at.offset), Some(0)); // where
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

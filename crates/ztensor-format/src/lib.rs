@@ -65,6 +65,8 @@
 //! | `generations` | no | files of 1.0, 1.1, 1.2 and 2; without it they are named, and unsupported |
 //! | `mmap` | no | [`MappedFile`](tensor_core), for zero-copy reads |
 //! | `rayon` | no | work on several threads |
+//!
+//! With default features off the crate is `no_std` and needs only `alloc`.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
@@ -100,14 +102,15 @@ pub use limits::Limits;
 #[cfg(feature = "generations")]
 pub use manifest::Shard;
 pub use read::{Archive, CustomField, Entry, ReadOptions};
-#[cfg(feature = "std")]
-pub use tensor_core::FileSource;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
-    At, Bytes, DType, Element, Item, Kind, Order, Outcome, Report, Shape, Source, Tensor, Value,
-    VerifyOptions, WriteOptions, bf16, f16,
+    At, Bytes, CastError, DType, Element, Item, Kind, LimitExceeded, Order, Outcome, Report, Shape,
+    ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value, VerifyOptions,
+    WriteOptions, bf16, f16,
 };
+#[cfg(feature = "std")]
+pub use tensor_core::{FileError, FileSource};
 pub use write::{Builder, TensorOptions};
 
 /// What this crate's functions return.

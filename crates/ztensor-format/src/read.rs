@@ -180,9 +180,9 @@ impl Entry {
         self.offset
     }
 
-    /// Bytes that the data takes in the file.
-    pub fn stored_len(&self) -> u64 {
-        self.size
+    /// Bytes that the data takes in the file; always known.
+    pub fn stored_len(&self) -> Option<u64> {
+        Some(self.size)
     }
 
     /// Bytes of the decoded data, `None` where the tensor can't be read.
@@ -346,9 +346,36 @@ impl Archive {
     /// What the file breaks, with the path, or what the operating system says.
     #[cfg(feature = "std")]
     pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::open_with(path, &ReadOptions::default())
+    }
+
+    /// The same with options, such as limits of the caller's own.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.zt");
+    /// # let mut builder = ztensor_format::Builder::new();
+    /// # builder.tensor("a", ztensor_format::Tensor::from_slice(&[1.0f32], &[1])?)?;
+    /// # builder.tensor("b", ztensor_format::Tensor::from_slice(&[1.0f32], &[1])?)?;
+    /// # builder.write_file(&path)?;
+    /// use ztensor_format::{Archive, Kind, ReadOptions};
+    ///
+    /// let mut options = ReadOptions::default();
+    /// options.limits.max_tensors = 1;
+    /// let error = Archive::open_with(&path, &options).unwrap_err();
+    /// assert_eq!(error.kind(), Kind::Limit);
+    /// assert_eq!(error.rule_id(), Some("max_tensors"));
+    /// assert!(error.to_string().contains("model.zt"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[cfg(feature = "std")]
+    pub fn open_with(path: impl AsRef<std::path::Path>, options: &ReadOptions) -> Result<Self> {
         let path = path.as_ref();
         let source = tensor_core::FileSource::open(path)?;
-        Self::from_source(source, &ReadOptions::default()).map_err(|error| error.in_file(path))
+        Self::from_source(source, options).map_err(|error| error.in_file(path))
     }
 
     /// Opens a file that is in memory; raw little-endian tensors will be slices of it.

@@ -120,3 +120,61 @@ fn counts_without_items_take_no_memory() {
         assert!(peak < 1 << 20, "{peak}");
     }
 }
+
+/// A value may take a byte or two of its document, and the document a thousandth in the file.
+#[test]
+fn values_of_a_byte_each_take_no_multiple_of_their_document() {
+    let judged = |file: Vec<u8>| {
+        let archive = aero_format::Archive::from_bytes(file).unwrap();
+        let (read, peak) = test_data::alloc::peak_of(|| archive.metadata().map(drop));
+        (read.map_err(|error| error.rule_id()), peak)
+    };
+    let built = |value: Value| {
+        let mut builder = Builder::new();
+        builder.metadata("list", value).unwrap();
+        builder.to_vec()
+    };
+    let zeros = |count| Value::List(vec![Value::Int(0); count]);
+    let maps = |count| Value::List(vec![Value::Map(vec![("".into(), Value::Null)]); count]);
+
+    // As many as are just accepted stay within the bound; the writer takes no more than that.
+    for most in [zeros(400_000), maps(69_000)] {
+        let (read, peak) = judged(built(most).unwrap());
+        assert_eq!(read, Ok(()));
+        assert!(peak < 68 << 20, "{peak}");
+    }
+    for more in [zeros(500_000), maps(100_000)] {
+        let error = built(more).unwrap_err();
+        let refused = aero_format::Error::Build(aero_format::BuildError::Metadata);
+        assert_eq!(error.to_string(), refused.to_string());
+    }
+
+    // A text of the same length becomes a list where it lies.
+    for item in ["0,", r#"{"":0},"#] {
+        let mut builder = Builder::new();
+        builder.zstd_level(None).unwrap();
+        let list = format!("[{}0]", item.repeat(1_000_000));
+        builder
+            .metadata("list", "x".repeat(list.len() - 2))
+            .unwrap();
+        let mut file = builder.to_vec().unwrap();
+        let at = file.windows(3).position(|window| window == b"xxx").unwrap() - 1;
+        file[at..at + list.len()].copy_from_slice(list.as_bytes());
+        // A JSON chunk may do without a hash, which is then zeros; it is the first chunk here.
+        file[96 + 16 + 48..96 + 16 + 80].fill(0);
+        let (read, peak) = judged(file);
+        assert_eq!(read, Err(Some("max_metadata_overhead")));
+        assert!(peak < 64 << 20, "{peak}");
+    }
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bomb.aeroset.json");
+    let json = format!(
+        r#"{{"format":{{"name":"AEROSET","version":[0,1]}},"x":[{}0]}}"#,
+        "{},".repeat(1_000_000)
+    );
+    std::fs::write(&path, json).unwrap();
+    let (set, peak) = test_data::alloc::peak_of(|| aero_format::Set::open(&path).map(drop));
+    assert_eq!(set.unwrap_err().rule_id(), Some("max_metadata_overhead"));
+    assert!(peak < 64 << 20, "{peak}");
+}

@@ -76,7 +76,7 @@ fn object_of(entry: &Entry) -> Vec<(&'static str, Value)> {
 
 impl DescribeEntry for Entry {
     fn stored_bytes(&self) -> Option<u64> {
-        Some(self.stored_len())
+        self.stored_len()
     }
 
     fn stored_dtype(&self) -> Cow<'_, str> {

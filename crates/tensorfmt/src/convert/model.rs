@@ -85,7 +85,7 @@ impl Model {
                 _ => None,
             },
         };
-        Record::restore(&mut model);
+        Record::restore(&mut model, archive.file_len());
         model
     }
 

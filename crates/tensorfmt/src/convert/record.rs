@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json};
 use tensor_core::Value;
 
 use super::{Loss, LossKind, Model};
-use crate::json::{float_word, from_json, to_json};
+use crate::json::{Room, float_word, from_json, to_json};
 
 /// How deep values may nest that are to be read as JSON again.
 const MAX_DEPTH: usize = 100;
@@ -111,13 +111,15 @@ impl Record {
     }
 
     /// Gives a model that was read from such a format its types and attributes back. A record
-    /// that makes no sense stays what it is: a text.
-    pub(crate) fn restore(model: &mut Model) {
+    /// that makes no sense, or has more values than a file of this size may, stays what it is: a
+    /// text.
+    pub(crate) fn restore(model: &mut Model, file_len: u64) {
         let Some(at) = model.metadata.iter().position(|(key, _)| key == Self::KEY) else {
             return;
         };
         let text = model.metadata.get(at).and_then(|(_, value)| value.as_str());
-        let record = text.and_then(|text| serde_json::from_str::<Json>(text).ok());
+        let mut room = Room::of(file_len);
+        let record = text.and_then(|text| room.decode(text));
         let Some(Json::Object(record)) = record else {
             return;
         };
@@ -137,7 +139,7 @@ impl Record {
                 let kind = types.get(key.as_str()).and_then(Json::as_str);
                 let parsed = kind
                     .zip(value.as_str())
-                    .and_then(|(kind, text)| parse(kind, text));
+                    .and_then(|(kind, text)| parse(kind, text, &mut room));
                 if let Some(parsed) = parsed {
                     *value = parsed;
                 }
@@ -164,14 +166,14 @@ fn digits(text: &str) -> Option<&str> {
     are_digits.then_some(text)
 }
 
-fn parse(kind: &str, text: &str) -> Option<Value> {
+fn parse(kind: &str, text: &str, room: &mut Room) -> Option<Value> {
     match kind {
         "int" => Some(match text.parse() {
             Ok(value) => Value::Int(value),
             Err(_) => Value::BigInt(digits(text)?.into()),
         }),
         "float" => text.parse().ok().map(Value::Float),
-        "json" => serde_json::from_str(text).ok().map(|json| from_json(&json)),
+        "json" => room.decode(text).map(|json| from_json(&json)),
         _ => None,
     }
 }

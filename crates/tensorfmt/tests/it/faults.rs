@@ -243,3 +243,19 @@ fn a_safetensors_header_takes_no_more_memory_than_it_may() {
         }
     }
 }
+
+/// A value may be two bytes of text and takes a hundred of memory, so a file's own record of types
+/// is only decoded where that is in proportion to the file; else it is a text like any other.
+#[test]
+fn a_record_of_too_many_values_stays_a_text() {
+    let record_is_kept_as_text = |values: usize| {
+        let record = format!(r#"{{"order":[],"x":[{}0]}}"#, r#"{"":0},"#.repeat(values));
+        let header = serde_json::json!({"__metadata__": {"tensorfmt": record}}).to_string();
+        let mut file = (header.len() as u64).to_le_bytes().to_vec();
+        file.extend_from_slice(header.as_bytes());
+        let model = Model::of(&Archive::from_bytes(file).unwrap());
+        model.metadata.iter().any(|(key, _)| key == "tensorfmt")
+    };
+    assert!(!record_is_kept_as_text(1_000));
+    assert!(record_is_kept_as_text(200_000));
+}

@@ -78,11 +78,7 @@ fn check_tensors(archive: &Archive, manifest: &Json, name: &str) {
         assert_eq!(entry.shape().dims(), dims, "{what}");
         if let Some(offset) = tensor.get("offset") {
             assert_eq!(entry.offset(), offset.as_u64().unwrap(), "{what}");
-            assert_eq!(
-                entry.stored_len(),
-                tensor["stored_size"].as_u64().unwrap(),
-                "{what}"
-            );
+            assert_eq!(entry.stored_len(), tensor["stored_size"].as_u64(), "{what}");
             assert_eq!(
                 entry.encoding_name(),
                 tensor["encoding"].as_str().unwrap(),
