@@ -30,6 +30,7 @@ pub(crate) fn run(args: &Extract, common: &Common) -> Outcome {
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
+    input.warn_of_metadata(&archive);
     let model = Model::of(&archive);
     let tensor = model
         .tensors

@@ -47,6 +47,15 @@ impl Input {
         }
     }
 
+    /// Says so where some of the metadata can't be read, which may also say how tensors are meant.
+    pub(crate) fn warn_of_metadata(&self, archive: &Archive) {
+        if let Some(error) = archive.metadata_fault() {
+            let failure = Failure::about(&self.path, &error);
+            let message = failure.message();
+            complain(&escape(&format!("metadata can't be read: {message}")));
+        }
+    }
+
     /// Opens an AERO file whose index overran its weights.
     pub(crate) fn salvage(&self) -> Result<Archive, tensorfmt::Error> {
         Archive::salvage(

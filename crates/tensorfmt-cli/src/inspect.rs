@@ -24,6 +24,9 @@ struct Document<'a> {
     #[serde(flatten)]
     facts: Pairs<'a>,
     metadata: Pairs<'a>,
+    /// Why there may be more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata_fault: Option<String>,
     tensors: Vec<Line<'a>>,
 }
 
@@ -77,6 +80,7 @@ pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
     }
     let wanted = |entry: &Entry<'_>| globs.is_empty() || globs.matches(entry.name());
     let entries: Vec<Entry<'_>> = archive.entries().into_iter().filter(wanted).collect();
+    input.warn_of_metadata(&archive);
     if let Some(target) = &args.html {
         let to = (target.as_path(), !args.no_stats);
         page::write(&archive, &input.path, &entries, to, common)?;
@@ -93,6 +97,7 @@ pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
             file_bytes: archive.file_len(),
             facts: Pairs(facts.map(|(key, value)| (key.into(), value)).collect()),
             metadata: Pairs(metadata.map(|(key, value)| (key.into(), value)).collect()),
+            metadata_fault: archive.metadata_fault().map(|error| error.to_string()),
             tensors: entries.into_iter().map(Line).collect(),
         })?;
     } else if args.markdown {

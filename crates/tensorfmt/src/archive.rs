@@ -295,9 +295,16 @@ impl Archive {
         }
     }
 
-    /// File-level metadata, in file order.
+    /// File-level metadata, in file order: all that can be read, see
+    /// [`metadata_fault`](Self::metadata_fault).
     pub fn metadata(&self) -> Vec<(String, Value)> {
         with_inner!(self, archive => archive.metadata_pairs())
+    }
+
+    /// Why [`metadata`](Self::metadata) lacks some, where it does: a chunk of an AERO file that is
+    /// damaged or beyond a limit, a part of a set that is not there.
+    pub fn metadata_fault(&self) -> Option<Error> {
+        with_inner!(self, archive => archive.metadata_fault())
     }
 
     /// Facts about the file as a whole that are no metadata, under the keys of listings.

@@ -32,6 +32,11 @@ pub(crate) trait Describe {
         Vec::new()
     }
 
+    /// Why metadata is missing from the pairs, where some can't be read.
+    fn metadata_fault(&self) -> Option<crate::Error> {
+        None
+    }
+
     /// Facts that are no metadata, under the keys of listings.
     fn facts(&self) -> Vec<(&'static str, Value)> {
         Vec::new()

@@ -432,3 +432,38 @@ fn metadata_is_shown_without_asking() {
         assert!(json["metadata"].get("steps").is_some(), "{name}: {json}");
     }
 }
+
+/// Metadata that can't be read is no metadata that isn't there.
+#[test]
+fn damaged_metadata_is_said() {
+    let scratch = Scratch::new();
+    assert_eq!(scratch.run(&["convert", "demo.mag", "x.aero"]).code, 0);
+    let whole = scratch.run(&["inspect", "--json", "x.aero"]).json();
+    assert!(whole["metadata_fault"].is_null() && whole["metadata"].is_object());
+    let chunks = whole["chunks"].as_array().unwrap();
+    let chunk = chunks.iter().find(|chunk| chunk["fourcc"] == "MJSN");
+    let at = chunk.unwrap()["offset"].as_u64().unwrap();
+    let mut bytes = std::fs::read(scratch.path("x.aero")).unwrap();
+    bytes[usize::try_from(at).unwrap() + 12] ^= 1;
+    write(&scratch.path("x.aero"), &bytes);
+
+    let says = "metadata can't be read: x.aero: ";
+    let run = scratch.run(&["inspect", "--json", "x.aero"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.err.contains(says), "{run:?}");
+    let listed = run.json();
+    assert!(listed["metadata_fault"].is_string(), "{listed}");
+    assert_eq!(listed["tensors"], whole["tensors"]);
+    for verb in [&["stats", "x.aero"][..], &["diff", "x.aero", "demo.mag"]] {
+        let run = scratch.run(verb);
+        assert!(run.err.contains(says), "{run:?}");
+    }
+
+    let convert = ["convert", "x.aero", "x.safetensors", "--force"];
+    assert_eq!(scratch.run(&convert).code, 1);
+    let unchecked = scratch.run(&[&convert[..], &["--no-verify"]].concat());
+    assert_eq!(unchecked.code, 0, "{unchecked:?}");
+    assert!(unchecked.err.contains("can't be read, nor what it says"));
+    let strict = scratch.run(&[&convert[..], &["--no-verify", "--strict"]].concat());
+    assert_eq!(strict.code, 4, "{strict:?}");
+}

@@ -17,9 +17,13 @@ impl Describe for Archive {
         format!("{major}.{minor}")
     }
 
-    /// The JSON metadata; a chunk that is damaged is `verify`'s to report.
+    /// The JSON metadata.
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
         self.metadata().unwrap_or_default()
+    }
+
+    fn metadata_fault(&self) -> Option<crate::Error> {
+        self.metadata().err().map(Into::into)
     }
 
     fn facts(&self) -> Vec<(&'static str, Value)> {
@@ -49,8 +53,7 @@ impl Describe for Set {
         "set".into()
     }
 
-    /// What the set says, and what its parts say; a part that is missing or damaged is
-    /// `verify`'s to report.
+    /// What the set says, and what its parts say.
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
         let mut pairs = self.metadata().to_vec();
         for (key, value) in self.part_metadata().unwrap_or_default() {
@@ -59,6 +62,10 @@ impl Describe for Set {
             }
         }
         pairs
+    }
+
+    fn metadata_fault(&self) -> Option<crate::Error> {
+        self.part_metadata().err().map(Into::into)
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Model {
     pub tensors: Vec<ModelTensor>,
     /// Metadata keys whose integer burnpack held as a signed one.
     pub(crate) signed: Vec<String>,
+    /// Why some of the file's metadata is not here, if it isn't.
+    pub(crate) fault: Option<String>,
     /// Why the file holds nothing that could be converted, if it doesn't.
     pub(crate) nothing: Option<String>,
 }
@@ -72,6 +74,7 @@ impl Model {
             format: archive.format(),
             tensors: archive.model_tensors(&archive.entries(), &metadata),
             metadata,
+            fault: archive.metadata_fault().map(|error| error.to_string()),
             signed: match archive {
                 #[cfg(feature = "burnpack")]
                 Archive::Burnpack(archive) => crate::codec::burnpack::signed_scalars(archive),

@@ -104,6 +104,10 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
     }
     let mut model = model;
     let mut losses = Vec::new();
+    if let Some(fault) = &model.fault {
+        let reason = format!("can't be read, nor what it says about tensors: {fault}");
+        losses.push(Loss::new(LossKind::Metadata, "*", reason));
+    }
     let mut refusals = Vec::new();
     let mut tensors = Vec::new();
     let home = model.format == target.format();
