@@ -95,7 +95,7 @@ impl Index {
         if let Some(tidx) = index.first(FourCc::TIDX).cloned() {
             index.in_parts = index.first(FourCc::WTSH).is_none();
             index.tidx = payload(source, &tidx, limits)?;
-            index.parse_tidx(&tidx, limits)?;
+            index.parse_tidx(&tidx, limits, source.size())?;
         }
         Ok(index)
     }
@@ -157,7 +157,7 @@ impl Index {
     }
 
     /// "TIDX Schema".
-    fn parse_tidx(&mut self, chunk: &Chunk, limits: &Limits) -> Result<()> {
+    fn parse_tidx(&mut self, chunk: &Chunk, limits: &Limits, file_len: u64) -> Result<()> {
         let bytes = self.tidx.clone();
         let mut decoder = Decoder::new(&bytes, limits.max_depth);
         let at = At::new(chunk.offset, "TIDX");
@@ -179,9 +179,13 @@ impl Index {
                     let count = decoder.list().map_err(structure)?;
                     let mut shard = None;
                     let mut memory = bytes.len() as u64;
+                    let mut extras = 0u64;
                     for ordinal in 0..count {
                         let at = At::new(chunk.offset, "tensors").entry(ordinal as u64);
-                        self.parse_tensor(&mut decoder, ordinal, limits, at, &mut shard)?;
+                        let more =
+                            self.parse_tensor(&mut decoder, ordinal, limits, at, &mut shard)?;
+                        extras = extras.saturating_add(more);
+                        limits.check_items(extras, file_len, at)?;
                         let more = self.entries.last().map_or(0, memory_of);
                         memory = memory.saturating_add(more);
                         check_index_memory(memory)?;
@@ -214,6 +218,7 @@ impl Index {
         Ok(())
     }
 
+    /// Adds a tensor, and returns how many items it has that are kept for `extra`.
     fn parse_tensor(
         &mut self,
         decoder: &mut Decoder<'_>,
@@ -221,7 +226,7 @@ impl Index {
         limits: &Limits,
         at: At,
         shard: &mut Option<(u32, u64, u64)>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let invalid = |rule, field| Error::Invalid {
             rule,
             at: At { field, ..at },
@@ -347,7 +352,7 @@ impl Index {
             quant_id: fields.quant_id,
             raw,
         });
-        Ok(())
+        Ok(fields.extras)
     }
 }
 
@@ -382,6 +387,8 @@ struct Fields<'a> {
     flags: u64,
     hash_b3: Option<[u8; 32]>,
     quant_id: Option<i64>,
+    /// Items of all others.
+    extras: u64,
 }
 
 /// The fields that the format itself writes, in its order.
@@ -469,7 +476,8 @@ impl<'a> Fields<'a> {
                 }
             }
             _ => {
-                decoder.skip().map_err(wrong)?;
+                let items = decoder.skip_items().map_err(wrong)?;
+                self.extras = self.extras.saturating_add(items);
             }
         }
         Ok(())

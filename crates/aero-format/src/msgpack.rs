@@ -215,6 +215,11 @@ impl<'a> Decoder<'a> {
         Ok(start..self.position)
     }
 
+    /// Skips a value and returns how many items it has, itself included.
+    pub(crate) fn skip_items(&mut self) -> Result<u64> {
+        self.walk(false)
+    }
+
     /// How many items the next value has, itself included.
     pub(crate) fn items(&self) -> Result<u64> {
         self.clone().walk(false)

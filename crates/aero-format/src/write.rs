@@ -698,6 +698,11 @@ impl Builder {
             let len = data.fold(json.len() as u64, u64::saturating_add);
             let held = Limits::default().check_json(&json, len, At::new(0, "MJSN"));
             held.map_err(|_| BuildError::Metadata)?;
+            let extras = self.tensors.iter().flat_map(|tensor| &tensor.extra);
+            let items = extras.map(|(_, value)| value.walk().count() as u64);
+            let items = items.fold(0, u64::saturating_add);
+            let held = Limits::default().check_items(items, len, At::new(0, "TIDX"));
+            held.map_err(|_| BuildError::Metadata)?;
             add(FourCc::MJSN, "meta.json", 0, Payload::Bytes(json));
         }
         add(FourCc::MMSG, "manifest", 0, Payload::Bytes(Vec::new()));

@@ -1,4 +1,4 @@
-use aero_format::{Builder, Tensor, Value};
+use aero_format::{Archive, Builder, Bytes, ReadOptions, Tensor, Value};
 use test_data::{alloc::CountingAlloc, gate::Gate, mutate};
 
 use crate::judge;
@@ -177,4 +177,28 @@ fn values_of_a_byte_each_take_no_multiple_of_their_document() {
     let (set, peak) = test_data::alloc::peak_of(|| aero_format::Set::open(&path).map(drop));
     assert_eq!(set.unwrap_err().rule_id(), Some("max_metadata_overhead"));
     assert!(peak < 64 << 20, "{peak}");
+}
+
+/// What an index says beside the known fields of a tensor counts as well.
+#[test]
+fn extra_fields_take_no_multiple_of_their_index() {
+    let built = |items: usize| {
+        let mut builder = Builder::new();
+        let tensor = Tensor::from_slice::<u8>(&[1, 2, 3], &[3]).unwrap();
+        builder.tensor("a", tensor).unwrap();
+        let list = Value::List(vec![Value::Null; items]);
+        builder.extra("list", list).unwrap();
+        builder.to_vec()
+    };
+    let file = Bytes::from(built(10_000).unwrap());
+    let mut options = ReadOptions::default();
+    let archive = Archive::from_source(file.clone(), &options).unwrap();
+    let (extra, peak) = test_data::alloc::peak_of(|| archive.extra(&archive.entries()[0]));
+    assert_eq!(extra.len(), 1);
+    // No more than each item is counted for.
+    assert!(peak < 10_000 * 96, "{peak}");
+    options.limits.max_metadata_overhead = 10_000 * 96 - file.len() as u64 - 1;
+    let refused = Archive::from_source(file, &options).unwrap_err();
+    assert_eq!(refused.rule_id(), Some("max_metadata_overhead"));
+    assert!(built(1_000_000).is_err());
 }
