@@ -4,7 +4,7 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::{CODECS, Outcome, cargo};
 
@@ -50,7 +50,7 @@ pub(crate) fn width() -> Outcome {
     let mut tested = 0;
     for port in PORTS {
         let target = port.target;
-        if !has_library(target)? {
+        if !has_library(target)? && !install(target) {
             eprintln!("    {target}: skipped, its standard library is not installed");
             continue;
         }
@@ -82,6 +82,17 @@ fn has_library(target: &str) -> Result<bool, String> {
         .map_err(|error| format!("cannot run rustc: {error}"))?;
     let folder = String::from_utf8_lossy(&printed.stdout).trim().to_owned();
     Ok(Path::new(&folder).is_dir())
+}
+
+/// Installs a standard library, in CI only and where rustup can: elsewhere that is for whose
+/// machine it is to say.
+fn install(target: &str) -> bool {
+    let add = || {
+        let mut rustup = Command::new("rustup");
+        rustup.args(["target", "add", target]);
+        rustup.stdout(Stdio::null()).stderr(Stdio::null()).status()
+    };
+    env::var_os("CI").is_some() && add().is_ok_and(|status| status.success())
 }
 
 /// Cargo's variable for a target.
