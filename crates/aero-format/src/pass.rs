@@ -141,7 +141,7 @@ pub(crate) fn put_and_hash<O: Output>(
     let (send, receive) = std::sync::mpsc::sync_channel::<Piece>(2);
     let (give_back, given_back) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
-        let thread = scope.spawn(move || {
+        let work = move || {
             let mut spare = Vec::new();
             for piece in receive {
                 hash(&mut hasher, piece, &mut spare);
@@ -151,7 +151,12 @@ pub(crate) fn put_and_hash<O: Output>(
                 }
             }
             hasher.finish()
-        });
+        };
+        let thread = std::thread::Builder::new().spawn_scoped(scope, work);
+        let thread = thread.map_err(|error| {
+            let why = alloc::format!("no thread for hashing ({error}); one thread does without");
+            tensor_core::SourceError::Other(why.into())
+        })?;
         let mut spare = Vec::new();
         let written = pieces(parts, sink, ticker, &mut spare, |piece, spare| {
             spare.extend(given_back.try_iter());

@@ -77,8 +77,12 @@ fn threaded<T: Send, E: Send>(
 }
 
 /// Calls `work` with every piece of `bytes`, `piece` long but the last, and where it starts, on
-/// up to `threads` threads (0 for all). Pieces are started in order; after an error no new one is,
+/// up to `threads` threads (0 for a few). Pieces are started in order; after an error no new one is,
 /// and the error of the first piece is returned.
+///
+/// The threads are of its own, not rayon's, so that it may be called with a lock held: a pool whose
+/// threads wait for that lock is not waited for. On a thread of a pool it stays on that thread,
+/// since the others have work already.
 ///
 /// ```
 /// let mut bytes = [0; 10];
@@ -101,8 +105,14 @@ pub fn fill<E: Send>(
     let piece = piece.max(1);
     #[cfg(feature = "rayon")]
     {
-        let workers = self::threads(threads).min(bytes.len().div_ceil(piece));
-        if workers > 1 {
+        /// More do not copy faster than a few.
+        const FEW: usize = 4;
+        let wanted = match threads {
+            0 => self::threads(0).min(FEW),
+            _ => threads,
+        };
+        let workers = wanted.min(bytes.len().div_ceil(piece));
+        if workers > 1 && rayon::current_thread_index().is_none() {
             return shared(workers, bytes, piece, work);
         }
     }
@@ -144,10 +154,10 @@ fn shared<E: Send>(
             }
         }
     };
-    // This thread works as well, whatever the others are busy with.
-    rayon::in_place_scope(|scope| {
+    std::thread::scope(|scope| {
         for _ in 1..workers {
-            scope.spawn(|_| run());
+            // Where no thread is to be had, this one does it all.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, run);
         }
         run();
     });
@@ -349,6 +359,40 @@ mod tests {
             assert_eq!(fill(threads, &mut bytes[..300], 100, fail), Ok(()));
             assert_eq!(fill(threads, &mut [], 100, fail), Ok(()));
         }
+    }
+
+    #[test]
+    fn filling_waits_for_no_thread_of_a_pool() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+        let pool = pool.unwrap();
+        let (lock, held) = (std::sync::Mutex::new(()), std::sync::Barrier::new(2));
+        pool.in_place_scope(|scope| {
+            let guard = lock.lock().unwrap();
+            scope.spawn(|_| {
+                held.wait();
+                drop(lock.lock().unwrap());
+            });
+            held.wait();
+            // The pool's only thread waits for the lock.
+            let mut bytes = [0; 1000];
+            let work = |_: usize, piece: &mut [u8]| {
+                piece.fill(1);
+                Ok::<_, ()>(())
+            };
+            fill(2, &mut bytes, 100, work).unwrap();
+            assert_eq!(bytes, [1; 1000]);
+            drop(guard);
+        });
+        let here = pool.install(|| {
+            let id = std::thread::current().id();
+            let mut bytes = [0; 1000];
+            let stays = |_: usize, _: &mut [u8]| match std::thread::current().id() == id {
+                true => Ok(()),
+                false => Err(()),
+            };
+            fill(2, &mut bytes, 100, stays)
+        });
+        assert_eq!(here, Ok(()));
     }
 
     #[test]
