@@ -253,7 +253,8 @@ pub(crate) struct Convert {
     /// Print the losses as one JSON document
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write into the output itself instead of a temporary file that replaces it
+    /// Write into the output itself instead of a temporary file that replaces it; what fails leaves it
+    /// unfinished
     #[arg(long)]
     pub(crate) in_place: bool,
 }
