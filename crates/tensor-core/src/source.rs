@@ -363,7 +363,7 @@ mod file {
     /// A file, read lazily at the positions asked for.
     ///
     /// Reads share no cursor, so threads don't disturb each other; with the `rayon` feature a large
-    /// one is done by all threads, in pieces that rise. A file that shrinks while it is open gives
+    /// one is done by several of them, in pieces that rise. A file that shrinks while it is open gives
     /// an error, never a signal.
     #[derive(Debug)]
     pub struct FileSource {
