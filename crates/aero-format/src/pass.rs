@@ -5,8 +5,8 @@ use core::ops::Range;
 
 use tensor_core::{AlignedBytes, Bytes, Output, Sink, Source, Ticker, WINDOW};
 
-use crate::Result;
 use crate::integrity::{PageHashes, ShardHashes};
+use crate::{Error, Result};
 
 /// Takes the bytes of a shard in order and finds its hashes.
 pub(crate) struct ShardHasher {
@@ -125,23 +125,44 @@ enum Piece {
 pub(crate) fn put_and_hash<O: Output>(
     parts: &[(u64, alloc::sync::Arc<dyn Source>)],
     sink: &mut Sink<O>,
-    mut hasher: ShardHasher,
+    hasher: ShardHasher,
     threads: usize,
     ticker: &Ticker<'_>,
 ) -> Result<ShardHashes> {
-    if tensor_core::parallel::threads(threads) < 2 {
-        let mut spare = Vec::new();
-        pieces(parts, sink, ticker, &mut spare, |piece, spare| {
-            hash(&mut hasher, piece, spare);
-            Ok(())
-        })?;
-        return Ok(hasher.finish());
+    // A thread that can't be started takes what it was given with it, so the hasher waits here.
+    let hasher = std::sync::Mutex::new(Some(hasher));
+    let take = || {
+        let mut slot = hasher.lock();
+        slot.as_mut().ok().and_then(|slot| slot.take())
+    };
+    if tensor_core::parallel::threads(threads) >= 2 {
+        let hashes = put_beside_hashing(parts, sink, &take, ticker)?;
+        if let Some(hashes) = hashes {
+            return Ok(hashes);
+        }
     }
+    let mut hasher = take().ok_or_else(hasher_lost)?;
+    let mut spare = Vec::new();
+    pieces(parts, sink, ticker, &mut spare, |piece, spare| {
+        hash(&mut hasher, piece, spare);
+        Ok(())
+    })?;
+    Ok(hasher.finish())
+}
+
+/// Puts the parts on this thread and hashes them on a second one; `None`, with nothing put, where no second one is to be had.
+fn put_beside_hashing<O: Output>(
+    parts: &[(u64, alloc::sync::Arc<dyn Source>)],
+    sink: &mut Sink<O>,
+    hasher: &(impl Fn() -> Option<ShardHasher> + Sync),
+    ticker: &Ticker<'_>,
+) -> Result<Option<ShardHashes>> {
     // Two windows wait at most, and a third is being hashed: few enough for the cache.
     let (send, receive) = std::sync::mpsc::sync_channel::<Piece>(2);
     let (give_back, given_back) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let work = move || {
+            let mut hasher = hasher()?;
             let mut spare = Vec::new();
             for piece in receive {
                 hash(&mut hasher, piece, &mut spare);
@@ -150,13 +171,11 @@ pub(crate) fn put_and_hash<O: Output>(
                     let _ = give_back.send(buffer);
                 }
             }
-            hasher.finish()
+            Some(hasher.finish())
         };
-        let thread = std::thread::Builder::new().spawn_scoped(scope, work);
-        let thread = thread.map_err(|error| {
-            let why = alloc::format!("no thread for hashing ({error}); one thread does without");
-            tensor_core::SourceError::Other(why.into())
-        })?;
+        let Ok(thread) = std::thread::Builder::new().spawn_scoped(scope, work) else {
+            return Ok(None);
+        };
         let mut spare = Vec::new();
         let written = pieces(parts, sink, ticker, &mut spare, |piece, spare| {
             spare.extend(given_back.try_iter());
@@ -167,11 +186,13 @@ pub(crate) fn put_and_hash<O: Output>(
         drop(send);
         let hashes = thread.join();
         written?;
-        hashes.map_err(|_| {
-            let lost = tensor_core::SourceError::Other("the hashing thread ended early".into());
-            lost.into()
-        })
+        let hashes = hashes.ok().flatten().ok_or_else(hasher_lost)?;
+        Ok(Some(hashes))
     })
+}
+
+fn hasher_lost() -> Error {
+    tensor_core::SourceError::Other("the hashing thread ended early".into()).into()
 }
 
 fn hash(hasher: &mut ShardHasher, piece: Piece, spare: &mut Vec<AlignedBytes>) {

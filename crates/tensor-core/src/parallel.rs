@@ -1,22 +1,66 @@
 //! The same work on many items, on several threads where the `rayon` feature is on.
+//!
+//! Called on a thread of one of rayon's pools, the work is shared with that pool. Called anywhere
+//! else, it gets threads of its own, which end with it: rayon's global pool is never started, and a
+//! process that may have no more threads does the work on the one it has.
 
 use alloc::vec::Vec;
 
-/// How many threads `threads` means: itself, or all there are for 0. 1 without the `rayon` feature.
+/// How many threads `threads` means: itself, or for 0 as many as the pool has that this thread belongs
+/// to, or else as the machine has. 1 without the `rayon` feature.
 #[must_use]
 pub fn threads(threads: usize) -> usize {
     #[cfg(feature = "rayon")]
     {
-        if threads == 0 {
-            rayon::current_num_threads()
-        } else {
-            threads
+        match threads {
+            0 if in_pool() => rayon::current_num_threads(),
+            0 => available(),
+            _ => threads,
         }
     }
     #[cfg(not(feature = "rayon"))]
     {
         let _ = threads;
         1
+    }
+}
+
+/// Whether this thread belongs to one of rayon's pools.
+#[cfg(feature = "rayon")]
+fn in_pool() -> bool {
+    rayon::current_thread_index().is_some()
+}
+
+/// How many threads the machine runs at once, asked once: the answer takes several system calls.
+#[cfg(feature = "rayon")]
+fn available() -> usize {
+    use std::sync::OnceLock;
+
+    static AVAILABLE: OnceLock<usize> = OnceLock::new();
+    *AVAILABLE.get_or_init(|| std::thread::available_parallelism().map_or(1, Into::into))
+}
+
+/// A pool of up to `threads` threads for one piece of work; `None` where the system grants not even two.
+#[cfg(feature = "rayon")]
+fn pool(threads: usize) -> Option<rayon::ThreadPool> {
+    let fewer = |&threads: &usize| Some(threads / 2);
+    core::iter::successors(Some(threads), fewer)
+        .take_while(|&threads| threads > 1)
+        .find_map(|threads| {
+            let builder = rayon::ThreadPoolBuilder::new().num_threads(threads);
+            builder.build().ok()
+        })
+}
+
+/// Runs `body` on this thread and what it spawns in `pool`, or in the pool that this thread belongs to.
+#[cfg(feature = "rayon")]
+fn scope<'scope, E>(
+    pool: Option<&rayon::ThreadPool>,
+    body: impl FnOnce(&rayon::Scope<'scope>) -> Result<(), E>,
+) -> Result<(), E> {
+    match pool {
+        Some(pool) => pool.in_place_scope(body),
+        None => rayon::in_place_scope(body),
     }
 }
 
@@ -33,9 +77,14 @@ pub fn map<T: Send, E: Send>(
 ) -> Result<Vec<T>, E> {
     #[cfg(feature = "rayon")]
     {
-        let workers = self::threads(threads).min(count);
-        if workers > 1 {
-            return threaded(workers, count, work);
+        let threads = self::threads(threads);
+        let workers = threads.min(count);
+        if workers > 1 && in_pool() {
+            return threaded(None, workers, count, work);
+        }
+        // Work on one item may be shared in turn, so the pool may have more threads than items.
+        if let Some(pool) = (workers > 1).then(|| pool(threads)).flatten() {
+            return threaded(Some(&pool), workers, count, work);
         }
     }
     let _ = threads;
@@ -44,6 +93,7 @@ pub fn map<T: Send, E: Send>(
 
 #[cfg(feature = "rayon")]
 fn threaded<T: Send, E: Send>(
+    pool: Option<&rayon::ThreadPool>,
     workers: usize,
     count: usize,
     work: impl Fn(usize) -> Result<T, E> + Sync,
@@ -54,23 +104,23 @@ fn threaded<T: Send, E: Send>(
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     let done = Mutex::new(Vec::with_capacity(count));
-    rayon::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|_| {
-                while !failed.load(Ordering::Relaxed) {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    if index >= count {
-                        break;
-                    }
-                    let result = work(index);
-                    failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                    done.lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push((index, result));
-                }
-            });
+    let run = || {
+        while !failed.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count {
+                break;
+            }
+            let result = work(index);
+            failed.fetch_or(result.is_err(), Ordering::Relaxed);
+            done.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push((index, result));
         }
-    });
+    };
+    scope(pool, |scope| {
+        (0..workers).for_each(|_| scope.spawn(|_| run()));
+        Ok(())
+    })?;
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_unstable_by_key(|&(index, _)| index);
     done.into_iter().map(|(_, result)| result).collect()
@@ -108,11 +158,11 @@ pub fn fill<E: Send>(
         /// More do not copy faster than a few.
         const FEW: usize = 4;
         let wanted = match threads {
-            0 => self::threads(0).min(FEW),
+            0 => available().min(FEW),
             _ => threads,
         };
         let workers = wanted.min(bytes.len().div_ceil(piece));
-        if workers > 1 && rayon::current_thread_index().is_none() {
+        if workers > 1 && !in_pool() {
             return shared(workers, bytes, piece, work);
         }
     }
@@ -193,8 +243,11 @@ pub fn ordered<T: Send, E: Send>(
     #[cfg(feature = "rayon")]
     {
         let workers = self::threads(threads).min(count);
-        if workers > 1 {
-            return pipelined(workers, count, budget, cost, work, take);
+        if workers > 1 && in_pool() {
+            return pipelined(None, workers, count, budget, cost, work, take);
+        }
+        if let Some(pool) = (workers > 1).then(|| pool(workers)).flatten() {
+            return pipelined(Some(&pool), workers, count, budget, cost, work, take);
         }
     }
     let _ = (threads, budget, cost);
@@ -203,6 +256,7 @@ pub fn ordered<T: Send, E: Send>(
 
 #[cfg(feature = "rayon")]
 fn pipelined<T: Send, E: Send>(
+    pool: Option<&rayon::ThreadPool>,
     workers: usize,
     count: usize,
     budget: u64,
@@ -251,8 +305,8 @@ fn pipelined<T: Send, E: Send>(
         Condvar::new(),
         work,
     );
-    let in_pool = rayon::current_thread_index().is_some();
-    rayon::in_place_scope(|scope| {
+    let in_pool = in_pool();
+    scope(pool, |scope| {
         let (mut next, mut held) = (0, 0u64);
         for index in 0..count {
             let mut now = lock(&state);
