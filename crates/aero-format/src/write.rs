@@ -429,7 +429,7 @@ impl Builder {
             true => Some(self.layout_with(&shards, true, self.blank(&shards))?),
             false => None,
         };
-        let file = AtomicFile::create(path, options)?;
+        let file = AtomicFile::create_from(path, self.sources(), options)?;
         let Some(draft) = draft.filter(|_| file.can_rewrite()) else {
             let written = self.write_shards(|| Ok(file), &shards, true, options)?;
             return Ok(written.commit()?);
@@ -541,7 +541,7 @@ impl Builder {
         let mut files = Vec::new();
         let mut write = |name: &str, shards: &[Shard], weights| {
             let place = path.with_file_name(name);
-            let create = || Hashed::create(&place, options);
+            let create = || Hashed::create(&place, self.sources(), options);
             let (file, sha256, len) = self
                 .write_shards(create, shards, weights, options)?
                 .seal()?;
@@ -568,10 +568,10 @@ impl Builder {
             "global_tidx": index,
         });
         let text = std::format!("{set:#}\n");
-        let mut file = AtomicFile::create(path, options)?;
+        let mut file = AtomicFile::create_from(path, self.sources(), options)?;
         file.put(text.as_bytes())?;
         files.push(file.seal()?);
-        Ok(files.into_iter().try_for_each(SealedFile::commit)?)
+        Ok(SealedFile::commit_all(files)?)
     }
 
     /// The files that [`write_set`](Self::write_set) puts beside the JSON at `path`, whatever its
@@ -586,6 +586,12 @@ impl Builder {
             .collect();
         files.push(path.with_file_name(INDEX_NAME));
         files
+    }
+
+    /// Where the data comes from.
+    #[cfg(feature = "std")]
+    fn sources(&self) -> impl Iterator<Item = &dyn Source> {
+        self.tensors.iter().map(|tensor| &*tensor.data)
     }
 
     /// Fills shards with the tensors in order; a tensor that does not fit starts the next one.
@@ -1118,9 +1124,13 @@ struct Hashed {
 
 #[cfg(feature = "std")]
 impl Hashed {
-    fn create(path: &std::path::Path, options: &WriteOptions<'_>) -> Result<Self> {
+    fn create<'s>(
+        path: &std::path::Path,
+        sources: impl Iterator<Item = &'s dyn Source>,
+        options: &WriteOptions<'_>,
+    ) -> Result<Self> {
         Ok(Self {
-            file: AtomicFile::create(path, options)?,
+            file: AtomicFile::create_chosen(path, sources, options)?,
             hasher: sha2::Digest::new(),
             len: 0,
         })

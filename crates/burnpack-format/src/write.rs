@@ -348,7 +348,9 @@ impl Builder {
     ) -> Result<()> {
         // What the format can't hold fails before the first byte.
         let plan = self.plan()?;
-        let mut sink = Sink::new(tensor_core::AtomicFile::create(path, options)?);
+        let sources = self.tensors.iter().map(|tensor| &*tensor.data);
+        let file = tensor_core::AtomicFile::create_from(path, sources, options)?;
+        let mut sink = Sink::new(file);
         self.write(&plan, &mut sink, options)?;
         Ok(sink.into_inner().commit()?)
     }

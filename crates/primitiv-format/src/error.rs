@@ -384,7 +384,7 @@ impl Error {
             Self::Build(_) => Kind::Build,
             Self::Source(_) | Self::Sink(_) => Kind::Io,
             #[cfg(feature = "std")]
-            Self::File(_) => Kind::Io,
+            Self::File(error) => error.kind(),
             Self::Cancelled => Kind::Cancelled,
             #[cfg(feature = "std")]
             Self::InFile { error, .. } => error.kind(),

@@ -47,6 +47,17 @@ struct Planned {
     stat_names: NameTable,
 }
 
+#[cfg(feature = "std")]
+impl Planned {
+    /// Where the values and the statistics come from.
+    fn sources(&self) -> impl Iterator<Item = &dyn Source> {
+        let stats = self.stats.iter().map(|(_, data)| data);
+        core::iter::once(&self.value)
+            .chain(stats)
+            .map(|data| &*data.source)
+    }
+}
+
 struct Data {
     dims: Vec<u32>,
     batch: u32,
@@ -334,7 +345,9 @@ impl Builder {
     ) -> Result<()> {
         // What the format can't hold fails before the first byte.
         self.check()?;
-        let mut sink = Sink::new(tensor_core::AtomicFile::create(path, options)?);
+        let sources = self.parameters.iter().flat_map(Planned::sources);
+        let file = tensor_core::AtomicFile::create_from(path, sources, options)?;
+        let mut sink = Sink::new(file);
         self.write(&mut sink, options)?;
         Ok(sink.into_inner().commit()?)
     }

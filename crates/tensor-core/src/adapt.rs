@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 pub use numbers::{Cast, CastCounts};
 
-use crate::{AlignedBytes, DType, Order, Shape, ShapeError, Source, SourceError};
+use crate::{AlignedBytes, DType, FileId, Order, Shape, ShapeError, Source, SourceError};
 
 mod numbers;
 
@@ -59,6 +59,10 @@ impl<S: Source> Source for Swapped<S> {
 
     fn window(&self) -> usize {
         self.inner.window()
+    }
+
+    fn file(&self) -> Option<&FileId> {
+        self.inner.file()
     }
 }
 
@@ -228,6 +232,10 @@ impl<S: Source> Source for Transposed<S> {
 
     fn window(&self) -> usize {
         STRIPE
+    }
+
+    fn file(&self) -> Option<&FileId> {
+        self.inner.file()
     }
 }
 

@@ -1,10 +1,16 @@
-use std::fs::{self, File, OpenOptions, Permissions};
+mod keep;
+mod leftovers;
+mod place;
+
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+pub use leftovers::Leftover;
+use place::{Links, Place};
 use tempfile::{Builder, NamedTempFile, TempPath};
 
-use crate::{FileError, Output, SinkError, WriteOptions};
+use crate::{FileError, FileId, Output, SinkError, Source, WriteOptions};
 
 /// Small pieces are gathered to this size; larger ones go straight through.
 const BUFFER: usize = 256 << 10;
@@ -15,10 +21,13 @@ const BUFFER: usize = 256 << 10;
 /// disk, renames it over the target and flushes the folder; dropping it instead removes it and
 /// leaves the target as it was. So a target that somebody has open or mapped is never written to.
 ///
-/// An existing target keeps its mode, a new one gets the umask's. A target that is a symbolic
-/// link stays one: the file that it points to is replaced. Of several hard links only the one
-/// named is. A device or a pipe is written to, never replaced. A process that is killed leaves a
-/// `.tensorfmt-*.tmp` file in the folder, which may be deleted.
+/// A file that replaces another gets its mode, and owner, group and extended attributes as far as
+/// the system allows, and a new one the umask's. A target that is a symbolic link stays one: the
+/// file that it points to is replaced, unless that is a blob of a content-addressed cache, which is
+/// named by a digest of its content: then the link is. Of several hard links only the one named is
+/// replaced. A device or a pipe is written to, never replaced. What of this a caller may want to know
+/// is told to [`WriteOptions::notice`]. A process that is killed leaves a temporary file, which
+/// [`Leftover::find`] finds.
 ///
 /// ```
 /// use tensor_core::{AtomicFile, Output, WriteOptions};
@@ -35,53 +44,109 @@ const BUFFER: usize = 256 << 10;
 #[derive(Debug)]
 pub struct AtomicFile {
     target: PathBuf,
-    out: Destination,
+    writer: BufWriter<File>,
+    /// `None` where the target itself is written.
+    temporary: Option<TempPath>,
     durable: bool,
     regular: bool,
-}
-
-#[derive(Debug)]
-enum Destination {
-    Beside(BufWriter<NamedTempFile>),
-    InPlace(BufWriter<File>),
+    create_new: bool,
 }
 
 impl AtomicFile {
     /// Starts a file that will appear as `path`.
     ///
     /// # Errors
-    /// What the operating system says about the target or its folder.
+    /// What the operating system says about the target or its folder, and what is known to keep the
+    /// file from appearing in the end: with [`WriteOptions::create_new`] that there is one.
     pub fn create(path: impl AsRef<Path>, options: &WriteOptions<'_>) -> Result<Self, FileError> {
-        let path = path.as_ref();
-        let fail = |error| FileError::new(path, bare(error));
-        let target = follow(path).map_err(fail)?;
-        let existing = match fs::metadata(&target) {
-            Ok(metadata) if metadata.is_dir() => {
-                return Err(fail(io::Error::from(io::ErrorKind::IsADirectory)));
+        Self::start(path.as_ref(), Links::Follow, core::iter::empty(), options)
+    }
+
+    /// Starts a file at `path` whose content will be read from `sources`.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), and where one of the sources reads from the very file that would be
+    /// written in place: the first byte written would destroy what is yet to be read.
+    pub fn create_from<'s>(
+        path: impl AsRef<Path>,
+        sources: impl IntoIterator<Item = &'s dyn Source>,
+        options: &WriteOptions<'_>,
+    ) -> Result<Self, FileError> {
+        Self::start(path.as_ref(), Links::Follow, sources, options)
+    }
+
+    /// Starts a file whose name no user has given, such as the part of a set: a symbolic link at `path`
+    /// is replaced, wherever it leads, and no source may read from the file that is there.
+    ///
+    /// # Errors
+    /// As [`create_from`](Self::create_from).
+    pub fn create_chosen<'s>(
+        path: impl AsRef<Path>,
+        sources: impl IntoIterator<Item = &'s dyn Source>,
+        options: &WriteOptions<'_>,
+    ) -> Result<Self, FileError> {
+        Self::start(path.as_ref(), Links::Replace, sources, options)
+    }
+
+    fn start<'s>(
+        path: &Path,
+        links: Links,
+        sources: impl IntoIterator<Item = &'s dyn Source>,
+        options: &WriteOptions<'_>,
+    ) -> Result<Self, FileError> {
+        let fail = |error| FileError::new(path, error);
+        let place = Place::of(path, links).map_err(fail)?;
+        let taken = place.regular && place.path.symlink_metadata().is_ok();
+        if options.create_new && taken {
+            return Err(fail(io::Error::from(io::ErrorKind::AlreadyExists)));
+        }
+        let in_place = options.in_place && place.regular;
+        if in_place || links == Links::Replace {
+            let id = FileId::of(path).ok();
+            if id.is_some()
+                && sources
+                    .into_iter()
+                    .any(|source| source.file() == id.as_ref())
+            {
+                return Err(FileError::misuse(
+                    path,
+                    "the data to be written is read from this very file",
+                ));
             }
-            Ok(metadata) => Some(metadata),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(fail(error)),
-        };
-        let regular = existing.as_ref().is_none_or(fs::Metadata::is_file);
-        let out = if options.in_place || !regular {
-            let file = OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .open(&target);
-            Destination::InPlace(BufWriter::with_capacity(BUFFER, file.map_err(fail)?))
+        }
+        if in_place && place.blob {
+            return Err(FileError::misuse(
+                path,
+                "leads to a file that is named by its content, which must not be written in place",
+            ));
+        }
+        if let Some(notice) = &place.notice {
+            options.tell(notice);
+        }
+        let (file, temporary) = if in_place || !place.regular {
+            let mut open = OpenOptions::new();
+            open.write(true);
+            // A link is replaced, not written through; what a descriptor stands for is not cut.
+            if place.regular {
+                open.create(true).truncate(true);
+                if links == Links::Replace && place.path.is_symlink() {
+                    std::fs::remove_file(&place.path).map_err(fail)?;
+                }
+                open.create_new(options.create_new);
+            }
+            (open.open(&place.path).map_err(fail)?, None)
         } else {
-            let permissions = existing.map(|metadata| metadata.permissions());
-            let temporary = beside(&target, permissions).map_err(fail)?;
-            Destination::Beside(BufWriter::with_capacity(BUFFER, temporary))
+            let (file, path) = beside(&place, options).map_err(fail)?.into_parts();
+            (file, Some(path))
         };
         Ok(Self {
-            target,
-            out,
+            target: place.path,
+            writer: BufWriter::with_capacity(BUFFER, file),
+            temporary,
             // A device or a pipe has nothing to flush to.
-            durable: options.durable && regular,
-            regular,
+            durable: options.durable && place.regular,
+            regular: place.regular,
+            create_new: options.create_new,
         })
     }
 
@@ -97,11 +162,8 @@ impl AtomicFile {
     /// # Errors
     /// What the operating system says.
     pub fn rewrite(&mut self, offset: u64, bytes: &[u8]) -> Result<(), FileError> {
-        let result = match &mut self.out {
-            Destination::Beside(writer) => rewrite(writer, offset, bytes),
-            Destination::InPlace(writer) => rewrite(writer, offset, bytes),
-        };
-        result.map_err(|error| FileError::new(&self.target, bare(error)))
+        let result = rewrite(&mut self.writer, offset, bytes);
+        result.map_err(|error| FileError::new(&self.target, error))
     }
 
     /// Makes the file appear.
@@ -120,35 +182,24 @@ impl AtomicFile {
     pub fn seal(self) -> Result<SealedFile, FileError> {
         let Self {
             target,
-            out,
+            writer,
+            temporary,
             durable,
+            create_new,
             ..
         } = self;
-        let fail = |error| FileError::new(&target, bare(error));
-        let temporary = match out {
-            Destination::InPlace(writer) => {
-                let file = writer
-                    .into_inner()
-                    .map_err(|error| fail(error.into_error()))?;
-                if durable {
-                    file.sync_all().map_err(fail)?;
-                }
-                None
-            }
-            Destination::Beside(writer) => {
-                let file = writer
-                    .into_inner()
-                    .map_err(|error| fail(error.into_error()))?;
-                if durable {
-                    file.as_file().sync_all().map_err(fail)?;
-                }
-                Some(file.into_temp_path())
-            }
-        };
+        let fail = |error| FileError::new(&target, error);
+        let file = writer
+            .into_inner()
+            .map_err(|error| fail(error.into_error()))?;
+        if durable {
+            file.sync_all().map_err(fail)?;
+        }
         Ok(SealedFile {
             target,
             temporary,
             durable,
+            create_new,
         })
     }
 }
@@ -160,9 +211,34 @@ pub struct SealedFile {
     /// `None` where the file was written in place, and is there already.
     temporary: Option<TempPath>,
     durable: bool,
+    create_new: bool,
 }
 
 impl SealedFile {
+    /// Makes all files appear, in order. Where one can't, those that are new are removed again; what
+    /// was replaced stays so.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub fn commit_all(files: impl IntoIterator<Item = Self>) -> Result<(), FileError> {
+        let mut new = Vec::new();
+        for file in files {
+            let target = file.target.clone();
+            let is_new = file.temporary.is_some() && target.symlink_metadata().is_err();
+            if let Err(error) = file.commit() {
+                for path in new {
+                    // What is wrong is said already.
+                    let _ = std::fs::remove_file(path);
+                }
+                return Err(error);
+            }
+            if is_new {
+                new.push(target);
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the file appear.
     ///
     /// # Errors
@@ -172,12 +248,17 @@ impl SealedFile {
             target,
             temporary,
             durable,
+            create_new,
         } = self;
-        let fail = |error| FileError::new(&target, bare(error));
+        let fail = |error| FileError::new(&target, error);
         if let Some(temporary) = temporary {
-            temporary
-                .persist(&target)
-                .map_err(|error| fail(rename_error(error.error)))?;
+            if create_new {
+                appear(temporary, &target).map_err(fail)?;
+            } else {
+                temporary
+                    .persist(&target)
+                    .map_err(|error| fail(rename_error(error.error)))?;
+            }
             if durable {
                 sync_folder(&target).map_err(fail)?;
             }
@@ -188,11 +269,8 @@ impl SealedFile {
 
 impl Output for AtomicFile {
     fn put(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
-        let result = match &mut self.out {
-            Destination::Beside(writer) => writer.write_all(bytes),
-            Destination::InPlace(writer) => writer.write_all(bytes),
-        };
-        result.map_err(|error| SinkError::File(FileError::new(&self.target, bare(error))))
+        let result = self.writer.write_all(bytes);
+        result.map_err(|error| SinkError::File(FileError::new(&self.target, error)))
     }
 }
 
@@ -205,28 +283,20 @@ fn rewrite(out: &mut (impl Write + Seek), offset: u64, bytes: &[u8]) -> io::Resu
     Ok(())
 }
 
-/// The error without the name of the temporary file, which is no name that a user has given.
-fn bare(error: io::Error) -> io::Error {
-    // tempfile adds it to the text, and has no other way to the error without it.
-    match error.to_string().split_once(" at path ") {
-        Some((text, _)) if error.get_ref().is_some() => io::Error::new(error.kind(), text),
-        _ => error,
+/// Renames without ever replacing a file that has appeared meanwhile.
+fn appear(temporary: TempPath, target: &Path) -> io::Result<()> {
+    let Err(error) = temporary.persist_noclobber(target) else {
+        return Ok(());
+    };
+    let (temporary, error) = (error.path, error.error);
+    let there = target.symlink_metadata().is_ok();
+    if there || error.kind() == io::ErrorKind::AlreadyExists {
+        return Err(io::Error::from(io::ErrorKind::AlreadyExists));
     }
-}
-
-/// The path that a chain of symbolic links ends at; it need not exist.
-fn follow(path: &Path) -> io::Result<PathBuf> {
-    let mut path = path.to_path_buf();
-    for _ in 0..40 {
-        match fs::symlink_metadata(&path) {
-            Ok(metadata) if metadata.is_symlink() => {
-                let link = fs::read_link(&path)?;
-                path = folder_of(&path).join(link);
-            }
-            _ => return Ok(path),
-        }
-    }
-    Err(io::Error::other("too many levels of symbolic links"))
+    // Some file systems neither link nor rename with conditions; nothing was there just now.
+    temporary
+        .persist(target)
+        .map_err(|error| rename_error(error.error))
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -236,22 +306,63 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-fn beside(target: &Path, existing: Option<Permissions>) -> io::Result<NamedTempFile> {
-    let mut builder = Builder::new();
-    builder.prefix(".tensorfmt-").suffix(".tmp");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // The umask applies to what is asked for here.
-        builder.permissions(Permissions::from_mode(0o666));
-    }
-    let file = builder.tempfile_in(folder_of(target))?;
-    if let Some(permissions) = existing {
-        file.as_file()
-            .set_permissions(permissions)
+/// A temporary file beside the target, with what the file there has: owner, mode, attributes.
+fn beside(place: &Place, options: &WriteOptions<'_>) -> io::Result<NamedTempFile> {
+    let (prefix, suffix) = leftovers::name_parts();
+    let create = |path: &Path| {
+        let mut open = OpenOptions::new();
+        open.read(true).write(true).create_new(true);
+        open.open(path)
+    };
+    let file = Builder::new()
+        .prefix(&prefix)
+        .suffix(suffix)
+        .make_in(folder_of(&place.path), create)
+        .map_err(|error| folder_error(error, place))?;
+    leftovers::mark(file.as_file());
+    if let Some(existing) = &place.existing {
+        may_be_replaced(&file, place)?;
+        keep::keep(file.as_file(), &place.path, existing, options)
             .map_err(|error| in_place_hint(error, "give a new file the old one's mode"))?;
     }
     Ok(file)
+}
+
+/// Why no file can be made beside the target, with the way out where there is one.
+fn folder_error(error: io::Error, place: &Place) -> io::Error {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    let refused = matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem);
+    if refused && place.can_be_opened() {
+        return in_place_only(error, "no file can be made in its folder");
+    }
+    error
+}
+
+/// Fails where the folder is one in which files are replaced by their owners alone, as `/tmp` is: the
+/// rename at the end would be refused.
+#[cfg(unix)]
+fn may_be_replaced(temporary: &NamedTempFile, place: &Place) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+
+    const STICKY: u32 = 0o1000;
+    // A link in the folder is not owned by whom the file belongs to that it leads to.
+    let there = place.path.symlink_metadata()?;
+    let folder = folder_of(&place.path).metadata()?;
+    let me = temporary.as_file().metadata()?.uid();
+    let sticky = folder.mode() & STICKY != 0;
+    if !sticky || [0, folder.uid(), there.uid()].contains(&me) {
+        return Ok(());
+    }
+    let error = io::Error::from(io::ErrorKind::PermissionDenied);
+    Err(match place.can_be_opened() {
+        true => in_place_only(error, "only its owner may replace it in this folder"),
+        false => error,
+    })
+}
+
+#[cfg(not(unix))]
+fn may_be_replaced(_temporary: &NamedTempFile, _place: &Place) -> io::Result<()> {
+    Ok(())
 }
 
 fn rename_error(error: io::Error) -> io::Error {
@@ -271,9 +382,17 @@ fn kind_of(error: &io::Error) -> io::ErrorKind {
 
 /// The error of a file system that can't do what a file needs to appear whole, with the way out.
 fn in_place_hint(error: io::Error, what: &str) -> io::Error {
-    let hint = "`in_place`, or --in-place on the command line";
-    let text = format!("{error}; this file system can't {what}, so write in place ({hint})");
+    let text = format!("{error}; this file system can't {what}, so write in place ({IN_PLACE})");
     io::Error::new(kind_of(&error), text)
+}
+
+/// How writing in place is asked for.
+const IN_PLACE: &str = "`in_place`, or --in-place on the command line";
+
+/// The error of a folder that a file can't be replaced in, where the file itself can be written.
+fn in_place_only(error: io::Error, why: &str) -> io::Error {
+    let text = format!("{error}: {why}; the file itself can be written in place ({IN_PLACE})");
+    io::Error::new(error.kind(), text)
 }
 
 #[cfg(unix)]

@@ -212,7 +212,33 @@ impl FileError {
             source,
         }
     }
+
+    /// The error of a caller who must not write to `path`.
+    pub(crate) fn misuse(path: &Path, why: &'static str) -> Self {
+        let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, Misuse(why));
+        Self::new(path, error)
+    }
+
+    /// Whose fault it is: the caller's where a file is there that must not be replaced, or would be
+    /// written while it is read, else the system's.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        let misused = self
+            .source
+            .get_ref()
+            .is_some_and(|inner| inner.is::<Misuse>());
+        match misused || self.source.kind() == std::io::ErrorKind::AlreadyExists {
+            true => Kind::Build,
+            false => Kind::Io,
+        }
+    }
 }
+
+/// Why a file must not be written.
+#[cfg(feature = "std")]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Misuse(&'static str);
 
 /// Why a [`Cursor`](crate::Cursor) could not read a field. Exhaustive, so that every codec says
 /// what becomes of each.

@@ -42,9 +42,12 @@ mod cursor;
 mod dtype;
 mod element;
 mod error;
+mod file_id;
 #[cfg(feature = "mmap")]
 mod map;
 mod names;
+#[cfg(feature = "std")]
+mod notice;
 mod options;
 pub mod parallel;
 mod report;
@@ -58,7 +61,7 @@ mod value;
 pub use adapt::{Cast, CastCounts, Swapped, Transposed};
 pub use archive_id::ArchiveId;
 #[cfg(feature = "std")]
-pub use atomic::{AtomicFile, SealedFile};
+pub use atomic::{AtomicFile, Leftover, SealedFile};
 pub use buffer::AlignedBytes;
 pub use bytes::Bytes;
 pub use cast::cast_slice;
@@ -70,10 +73,13 @@ pub use error::FileError;
 pub use error::{
     At, CastError, Kind, LimitExceeded, ReadError, ShapeError, SourceError, Truncated,
 };
+pub use file_id::FileId;
 pub use half::{bf16, f16};
 #[cfg(feature = "mmap")]
 pub use map::MappedFile;
 pub use names::{DuplicateName, NameTable};
+#[cfg(feature = "std")]
+pub use notice::Notice;
 pub use options::{Progress, Ticker, VerifyOptions, WriteOptions};
 pub use report::{Item, Outcome, Report};
 pub use shape::{Order, Shape};

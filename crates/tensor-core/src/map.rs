@@ -10,12 +10,13 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use crate::{FileError, Source, SourceError};
+use crate::{FileError, FileId, Source, SourceError};
 
 /// A memory-mapped file: reads are slices of the map, without a copy.
 #[derive(Clone, Debug)]
 pub struct MappedFile {
     bytes: Bytes,
+    id: Option<FileId>,
 }
 
 impl MappedFile {
@@ -37,16 +38,18 @@ impl MappedFile {
         if metadata.is_dir() {
             return Err(fail(io::Error::from(io::ErrorKind::IsADirectory)));
         }
+        #[cfg(unix)]
+        let id = Some(FileId::of_metadata(&metadata));
+        #[cfg(not(unix))]
+        let id = FileId::of(path).ok();
         if metadata.len() == 0 {
-            return Ok(Self {
-                bytes: Bytes::new(),
-            });
+            let bytes = Bytes::new();
+            return Ok(Self { bytes, id });
         }
         // SAFETY: the caller promises that the file stays as it is while the map lives.
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|error| fail(hint(&error)))?;
-        Ok(Self {
-            bytes: Bytes::from_owner(map),
-        })
+        let bytes = Bytes::from_owner(map);
+        Ok(Self { bytes, id })
     }
 
     /// The whole file.
@@ -76,5 +79,9 @@ impl Source for MappedFile {
 
     fn contiguous(&self) -> Option<&Bytes> {
         Some(&self.bytes)
+    }
+
+    fn file(&self) -> Option<&FileId> {
+        self.id.as_ref()
     }
 }

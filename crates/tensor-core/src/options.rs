@@ -33,6 +33,12 @@ pub struct WriteOptions<'a> {
     /// Write straight into the target instead of a temporary file that replaces it. For file
     /// systems that can't rename; a failure then leaves a broken file. Off by default.
     pub in_place: bool,
+    /// Fail where there is a file at the target, also one that appears while this one is written.
+    /// Off by default: a file is replaced.
+    pub create_new: bool,
+    /// Told about what a caller may want to know of where the file ended up.
+    #[cfg(feature = "std")]
+    pub notice: Option<&'a (dyn Fn(&crate::Notice) + Sync)>,
 }
 
 impl Default for WriteOptions<'_> {
@@ -42,6 +48,19 @@ impl Default for WriteOptions<'_> {
             progress: None,
             durable: true,
             in_place: false,
+            create_new: false,
+            #[cfg(feature = "std")]
+            notice: None,
+        }
+    }
+}
+
+#[cfg(feature = "std")]
+impl WriteOptions<'_> {
+    /// Passes on what is worth knowing.
+    pub(crate) fn tell(&self, notice: &crate::Notice) {
+        if let Some(tell) = self.notice {
+            tell(notice);
         }
     }
 }
@@ -63,7 +82,8 @@ impl fmt::Debug for WriteOptions<'_> {
             .field("progress", &self.progress.is_some())
             .field("durable", &self.durable)
             .field("in_place", &self.in_place)
-            .finish()
+            .field("create_new", &self.create_new)
+            .finish_non_exhaustive()
     }
 }
 

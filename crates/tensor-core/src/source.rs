@@ -6,7 +6,7 @@ use bytes::Bytes;
 #[cfg(feature = "std")]
 pub use file::FileSource;
 
-use crate::{AlignedBytes, SourceError, Ticker, sink::TransferError};
+use crate::{AlignedBytes, FileId, SourceError, Ticker, sink::TransferError};
 
 /// How many bytes a walk over a source asks for at a time, unless the source wants otherwise:
 /// few calls on slow disks, little enough to stay in a cache.
@@ -77,6 +77,12 @@ pub trait Source: Send + Sync {
     /// How many bytes a walk should ask for at a time.
     fn window(&self) -> usize {
         WINDOW
+    }
+
+    /// The file that the bytes come from, so that nobody writes to it while they are read. A source
+    /// over another source has that one's.
+    fn file(&self) -> Option<&FileId> {
+        None
     }
 
     /// Fails where `len` bytes from `offset` on are not all within [`size`](Self::size).
@@ -275,6 +281,10 @@ impl<S: Source + ?Sized> Source for Arc<S> {
     fn window(&self) -> usize {
         (**self).window()
     }
+
+    fn file(&self) -> Option<&FileId> {
+        (**self).file()
+    }
 }
 
 /// A range of another source, as a source.
@@ -346,6 +356,10 @@ impl<S: Source> Source for Window<S> {
     fn window(&self) -> usize {
         self.inner.window()
     }
+
+    fn file(&self) -> Option<&FileId> {
+        self.inner.file()
+    }
 }
 
 #[cfg(feature = "std")]
@@ -355,7 +369,7 @@ mod file {
     use std::path::{Path, PathBuf};
 
     use super::Source;
-    use crate::{FileError, SourceError, parallel};
+    use crate::{FileError, FileId, SourceError, parallel};
 
     /// Bytes from which on a read is worth more than one thread.
     const LARGE: usize = 4 * super::WINDOW;
@@ -370,6 +384,7 @@ mod file {
         path: PathBuf,
         file: Positional,
         size: u64,
+        id: Option<FileId>,
     }
 
     impl FileSource {
@@ -384,12 +399,27 @@ mod file {
             // Before opening, which waits for a writer where the path is a pipe, and after it.
             regular(&std::fs::metadata(path).map_err(fail)?).map_err(fail)?;
             let file = File::open(path).map_err(fail)?;
+            Self::new(file, path)
+        }
+
+        /// Takes a file that is open, of whatever name: `path` is what errors call it.
+        ///
+        /// # Errors
+        /// As [`open`](Self::open).
+        pub fn new(file: File, path: impl AsRef<Path>) -> Result<Self, FileError> {
+            let path = path.as_ref();
+            let fail = |error| FileError::new(path, error);
             let metadata = file.metadata().map_err(fail)?;
             regular(&metadata).map_err(fail)?;
+            #[cfg(unix)]
+            let id = Some(FileId::of_metadata(&metadata));
+            #[cfg(not(unix))]
+            let id = FileId::of(path).ok();
             Ok(Self {
                 path: path.to_path_buf(),
                 file: Positional::new(file),
                 size: metadata.len(),
+                id,
             })
         }
 
@@ -422,6 +452,10 @@ mod file {
             parallel::fill(0, out, super::WINDOW, |start, piece| {
                 self.read_piece(offset + start as u64, piece)
             })
+        }
+
+        fn file(&self) -> Option<&FileId> {
+            self.id.as_ref()
         }
     }
 

@@ -149,7 +149,8 @@ impl Error {
             Self::Refused(refused) if refused.iter().any(|refusal| refusal.damaged) => Kind::Invalid,
             Self::Disabled(_) | Self::Refused(_) => Kind::Unsupported,
             Self::NoSuchTensor { .. } | Self::Usage(_) => Kind::Build,
-            Self::File(_) | Self::Source(_) | Self::Sink(_) => Kind::Io,
+            Self::File(error) => error.kind(),
+            Self::Source(_) | Self::Sink(_) => Kind::Io,
             Self::Cancelled => Kind::Cancelled,
             Self::InFile { error, .. } => error.kind(),
         )

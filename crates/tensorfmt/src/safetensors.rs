@@ -82,7 +82,8 @@ impl Error {
             Self::Unsupported { .. } => Kind::Unsupported,
             Self::Limit(_) => Kind::Limit,
             Self::Build(_) | Self::Cast(_) => Kind::Build,
-            Self::Source(_) | Self::Sink(_) | Self::File(_) => Kind::Io,
+            Self::File(error) => error.kind(),
+            Self::Source(_) | Self::Sink(_) => Kind::Io,
             Self::Cancelled => Kind::Cancelled,
         }
     }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use tensor_core::{
-    At, Bytes, DType, Item, Outcome, Source, SourceError, Ticker, WINDOW, Window, walk,
+    At, Bytes, DType, FileId, Item, Outcome, Source, SourceError, Ticker, WINDOW, Window, walk,
 };
 
 use crate::checksum::{Checksum, Hasher};
@@ -49,6 +49,10 @@ impl Source for Truth {
 
     fn window(&self) -> usize {
         self.inner.window()
+    }
+
+    fn file(&self) -> Option<&FileId> {
+        self.inner.file()
     }
 }
 

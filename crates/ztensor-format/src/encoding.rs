@@ -634,6 +634,10 @@ mod frames {
             self.decode(offset, out).map_err(into_source)
         }
 
+        fn file(&self) -> Option<&tensor_core::FileId> {
+            self.blob.stored.file()
+        }
+
         fn read(&self, range: Range<u64>) -> Result<Bytes, SourceError> {
             if range == (0..self.size()) {
                 return self.blob.decode().map_err(into_source);

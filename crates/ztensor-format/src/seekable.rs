@@ -211,6 +211,10 @@ impl Source for Seekable {
         }
         self.fill(offset, out).map_err(into_source)
     }
+
+    fn file(&self) -> Option<&tensor_core::FileId> {
+        self.source.file()
+    }
 }
 
 impl fmt::Debug for Seekable {

@@ -353,7 +353,9 @@ impl Builder {
         path: impl AsRef<std::path::Path>,
         options: &WriteOptions<'_>,
     ) -> Result<()> {
-        let mut sink = Sink::new(tensor_core::AtomicFile::create(path, options)?);
+        let sources = self.tensors.iter().map(|tensor| &*tensor.data);
+        let file = tensor_core::AtomicFile::create_from(path, sources, options)?;
+        let mut sink = Sink::new(file);
         self.write(&mut sink, options)?;
         Ok(sink.into_inner().commit()?)
     }

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{on_units, whole};
-use crate::{AlignedBytes, DType, ShapeError, Source, SourceError, bf16, f16};
+use crate::{AlignedBytes, DType, FileId, ShapeError, Source, SourceError, bf16, f16};
 
 /// Elements of a source as another dtype, with a count of what the change lost.
 ///
@@ -134,6 +134,10 @@ impl<S: Source> Source for Cast<S> {
 
     fn window(&self) -> usize {
         (self.inner.window() / size(self.from)).saturating_mul(size(self.to))
+    }
+
+    fn file(&self) -> Option<&FileId> {
+        self.inner.file()
     }
 }
 

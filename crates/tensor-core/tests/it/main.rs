@@ -10,6 +10,7 @@
 mod adapters;
 mod files;
 mod strided;
+mod targets;
 mod tensors;
 
 use std::ops::Range;
