@@ -253,6 +253,11 @@ impl Archive {
         self.source.size()
     }
 
+    /// The file that is read, `None` where the bytes come from elsewhere.
+    pub fn file(&self) -> Option<&tensor_core::FileId> {
+        self.source.file()
+    }
+
     /// Whether this is the index of a set: tensors without weights.
     pub fn is_in_parts(&self) -> bool {
         self.index.in_parts

@@ -121,6 +121,19 @@ impl Set {
         json + len(&self.inner.index_file) + parts
     }
 
+    /// The files of the set on this disk: its JSON, its index, its parts; some may be missing.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let parts = self.inner.parts.iter().map(|part| &part.file);
+        let listed = core::iter::once(&self.inner.index_file).chain(parts);
+        let local = listed.filter_map(|file| match &file.place {
+            Place::Local(path) => Some(path.clone()),
+            Place::Remote(_) => None,
+        });
+        core::iter::once(self.inner.path.clone())
+            .chain(local)
+            .collect()
+    }
+
     /// Everything else that index or part says about a tensor.
     pub fn extra(&self, entry: &Entry) -> Vec<(String, Value)> {
         self.inner.index.extra(entry)

@@ -296,6 +296,11 @@ impl Archive {
         self.source.size()
     }
 
+    /// The file that is read, `None` where the bytes come from elsewhere.
+    pub fn file(&self) -> Option<&tensor_core::FileId> {
+        self.source.file()
+    }
+
     /// Bytes after the last tensor, which no writer leaves.
     pub fn trailing_bytes(&self) -> u64 {
         self.file_len().saturating_sub(self.index.data_end)

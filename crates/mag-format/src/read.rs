@@ -222,6 +222,11 @@ impl Archive {
         self.source.size()
     }
 
+    /// The file that is read, `None` where the bytes come from elsewhere.
+    pub fn file(&self) -> Option<&tensor_core::FileId> {
+        self.source.file()
+    }
+
     /// Reads a tensor: a slice where the source is memory, else one read into an aligned buffer.
     ///
     /// # Errors

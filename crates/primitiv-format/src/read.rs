@@ -247,6 +247,11 @@ impl Archive {
         self.source.size()
     }
 
+    /// The file that is read, `None` where the bytes come from elsewhere.
+    pub fn file(&self) -> Option<&tensor_core::FileId> {
+        self.source.file()
+    }
+
     /// Bytes after the object; above 0 only where the options allow it.
     pub fn trailing_bytes(&self) -> u64 {
         self.index.trailing_bytes

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tensor_core::{
-    Bytes, DType, FileSource, Order, Report, Shape, Source, Tensor, Value, VerifyOptions,
+    Bytes, DType, FileId, FileSource, Order, Report, Shape, Source, Tensor, Value, VerifyOptions,
 };
 
 use crate::codec::{Describe, DescribeEntry};
@@ -249,6 +249,34 @@ impl Archive {
     /// Size of the file in bytes.
     pub fn file_len(&self) -> u64 {
         with_inner!(self, archive => archive.file_len())
+    }
+
+    /// Every file that is read, by what it is and not by its name: one, or all those of a set that are
+    /// there. Empty where the bytes come from elsewhere.
+    pub fn files(&self) -> Vec<FileId> {
+        match self {
+            #[cfg(feature = "mag")]
+            Self::Mag(archive) => archive.file().cloned().into_iter().collect(),
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor(archive) => archive.file().cloned().into_iter().collect(),
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack(archive) => archive.file().cloned().into_iter().collect(),
+            #[cfg(feature = "aero")]
+            Self::Aero(archive) => archive.file().cloned().into_iter().collect(),
+            #[cfg(feature = "aero")]
+            Self::AeroSet(set) => {
+                let there = set
+                    .files()
+                    .into_iter()
+                    .filter_map(|path| FileId::of(path).ok());
+                there.collect()
+            }
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv(archive) => archive.file().cloned().into_iter().collect(),
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(archive) => archive.file().cloned().into_iter().collect(),
+            Self::Never(never) => never_there(never),
+        }
     }
 
     /// All tensors, in file order.

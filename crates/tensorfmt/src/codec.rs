@@ -69,6 +69,8 @@ pub(crate) struct Capabilities {
     /// Whether a dim may be 0.
     pub(crate) empty: bool,
     pub(crate) order: Order,
+    /// Whether what is written has a checksum or hash over the data of every tensor.
+    pub(crate) checksums: bool,
     /// Why a name can't be held.
     pub(crate) name: fn(&str) -> Option<String>,
 }

@@ -6,6 +6,7 @@
 //! windows from the source files.
 
 mod model;
+mod notes;
 mod record;
 mod targets;
 
@@ -14,12 +15,13 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use model::Unreadable;
 pub use model::{Model, ModelTensor};
+pub use notes::Note;
 pub(crate) use record::Record;
 #[cfg(feature = "primitiv")]
-pub(crate) use targets::refusal;
-use tensor_core::{DType, WriteOptions};
+pub(crate) use targets::{none_left, refusal};
+use tensor_core::{DType, FileId, WriteOptions};
 
-use crate::{Format, Result};
+use crate::{Error, Format, Result};
 
 /// What to convert to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,6 +126,9 @@ pub struct Options {
     pub cast: Option<DType>,
     /// Leave out tensors that the target can't hold, as losses, instead of refusing.
     pub skip_unsupported: bool,
+    /// Write a file without tensors even if the source has some; otherwise that is an error, since most
+    /// often a pattern was misspelt.
+    pub allow_empty: bool,
     /// What to do about the order of elements.
     pub layout: Layout,
     /// Write a scalar as one dim of 1 where the target has no scalars.
@@ -223,7 +228,7 @@ pub enum LossKind {
     Metadata,
     /// Something that the source says about one tensor: an id, a custom field, a scheme.
     Attribute,
-    /// A checksum that the target has no place for.
+    /// A checksum that the target has no place for. Of the model nothing is lost with it.
     Checksum,
 }
 
@@ -240,6 +245,11 @@ impl LossKind {
             Self::Attribute => "attribute",
             Self::Checksum => "checksum",
         }
+    }
+
+    /// Whether something of the model itself is lost, which a strict conversion refuses.
+    pub const fn is_of_model(self) -> bool {
+        !matches!(self, Self::Checksum)
     }
 }
 
@@ -271,6 +281,22 @@ pub struct Refusal {
     pub reason: String,
     /// Whether the source is to blame, not the target: its data is damaged.
     pub damaged: bool,
+    /// What makes the conversion possible all the same, where something does.
+    pub remedy: Option<Remedy>,
+}
+
+/// What lets a target hold a tensor after all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remedy {
+    /// [`Options::cast`] to this dtype.
+    Cast(DType),
+    /// [`Options::promote_scalars`].
+    PromoteScalars,
+    /// [`Model::rename`], or to leave the tensor out.
+    Rename,
+    /// [`Options::skip_unsupported`], or to leave the tensor out.
+    LeaveOut,
 }
 
 impl fmt::Display for Refusal {
@@ -292,7 +318,9 @@ impl fmt::Display for Refusal {
 pub struct Plan {
     target: Target,
     losses: Vec<Loss>,
+    notes: Vec<Note>,
     data_len: u64,
+    inputs: Vec<FileId>,
     writer: targets::Writer,
 }
 
@@ -300,6 +328,11 @@ impl Plan {
     /// Everything that will not be in the target.
     pub fn losses(&self) -> &[Loss] {
         &self.losses
+    }
+
+    /// Options that changed nothing of what they could have changed, or a part of it.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
     }
 
     /// What the plan writes.
@@ -312,6 +345,12 @@ impl Plan {
         self.data_len
     }
 
+    /// How long the file will be, where that is known before it is written: not of compressed data. Of a
+    /// set it is all files together, but for their indices.
+    pub fn encoded_len(&self) -> Option<u64> {
+        self.writer.encoded_len(self.data_len)
+    }
+
     /// The files that are written beside `path` as well: the parts and the index of an AERO set.
     ///
     /// Their names do not come from that of `path`, so they may belong to another set.
@@ -321,17 +360,44 @@ impl Plan {
 
     /// Writes the file at `path`, which appears only when it is complete.
     ///
+    /// A single file may take its own source's place, which is read until it is complete.
+    ///
     /// # Errors
-    /// What the source or the disk fails with; the target is then as it was.
+    /// What the source or the disk fails with; the target is then as it was. [`Error::Usage`] where a file
+    /// that is written is one of several that the source consists of.
     pub fn write_file(&self, path: impl AsRef<Path>, options: &WriteOptions<'_>) -> Result<()> {
-        self.writer.write_file(path.as_ref(), options)
+        let path = path.as_ref();
+        let alone = self.inputs.len() < 2 && self.target != Target::AeroSet;
+        if !alone || options.in_place {
+            let mut written = self.files_beside(path);
+            written.push(path.to_path_buf());
+            let is_input =
+                |path: &&PathBuf| FileId::of(path).is_ok_and(|id| self.inputs.contains(&id));
+            if let Some(input) = written.iter().find(is_input) {
+                return Err(Error::Usage(format!(
+                    "{} is, or leads to, a file of the input",
+                    input.display()
+                )));
+            }
+        }
+        self.writer.write_file(path, options)
+    }
+
+    /// Writes the file to `out`. What a format keeps before its data is found by reading the data twice,
+    /// since an output can't go back.
+    ///
+    /// # Errors
+    /// What the source or `out` fails with; [`Error::Usage`] for a set, which is several files.
+    pub fn write_to(&self, out: impl std::io::Write, options: &WriteOptions<'_>) -> Result<()> {
+        self.writer.write_to(out, options)
     }
 }
 
 /// Holds `model` against `target`.
 ///
 /// # Errors
-/// [`Error::Refused`](crate::Error::Refused) with every tensor that the target can't hold.
+/// [`Error::Refused`] with every tensor that the target can't hold, and each reason;
+/// [`Error::Usage`] for an option that the target has no use for, and where no tensor would be left.
 pub fn plan(model: Model, target: Target, options: &Options) -> Result<Plan> {
     targets::plan(model, target, options)
 }

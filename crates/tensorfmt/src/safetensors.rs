@@ -299,6 +299,11 @@ impl Archive {
         self.source.size()
     }
 
+    /// The file that is read, `None` where the bytes come from elsewhere.
+    pub fn file(&self) -> Option<&tensor_core::FileId> {
+        self.source.file()
+    }
+
     /// Reads a tensor.
     ///
     /// # Errors
@@ -762,7 +767,8 @@ impl Builder {
         options: &WriteOptions<'_>,
     ) -> Result<()> {
         self.header()?;
-        let mut sink = Sink::new(AtomicFile::create(path, options)?);
+        let sources = self.tensors.iter().map(|tensor| &*tensor.data);
+        let mut sink = Sink::new(AtomicFile::create_from(path, sources, options)?);
         self.write(&mut sink, options)?;
         Ok(sink.into_inner().commit()?)
     }

@@ -461,6 +461,11 @@ impl Archive {
         self.source.size()
     }
 
+    /// The file that is read, `None` where the bytes come from elsewhere.
+    pub fn file(&self) -> Option<&tensor_core::FileId> {
+        self.source.file()
+    }
+
     /// Reads a tensor: a slice where the source is memory and the data raw and little-endian,
     /// else one new, aligned buffer. The checksum is not compared; see [`verify`](Self::verify).
     ///

@@ -48,6 +48,16 @@ impl TensorOptions {
         Self::default()
     }
 
+    /// Whether the data is compressed.
+    pub fn is_compressed(&self) -> bool {
+        self.level.is_some()
+    }
+
+    /// Which checksum the data gets.
+    pub fn algorithm(&self) -> Algorithm {
+        self.checksum
+    }
+
     /// Stores the elements as they are.
     #[must_use]
     pub fn raw(mut self) -> Self {

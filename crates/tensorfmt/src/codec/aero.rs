@@ -146,6 +146,7 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     ranks: 0..=32,
     empty: true,
     order: Order::RowMajor,
+    checksums: true,
     name: |name| (name.len() > 4096).then(|| "an AERO name has up to 4096 bytes".into()),
 };
 

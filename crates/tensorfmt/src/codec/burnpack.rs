@@ -150,6 +150,7 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     ranks: 0..=usize::MAX,
     empty: true,
     order: Order::RowMajor,
+    checksums: false,
     name: |_| None,
 };
 

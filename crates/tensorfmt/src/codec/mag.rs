@@ -68,6 +68,7 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     ranks: 1..=255,
     empty: false,
     order: Order::RowMajor,
+    checksums: false,
     name: |name| {
         let held = (1..=65535).contains(&name.len()) && !name.contains('\0');
         (!held).then(|| "a mag name has 1 to 65535 bytes and no NUL".into())

@@ -2,13 +2,14 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use primitiv_format::{Archive, BuildError, Builder, DataType, Entry, Object, Optimizer};
-use tensor_core::{DType, Order, Value, WriteOptions};
+use tensor_core::{DType, Order, SinkError, Value, WriteOptions};
 
 use super::{
     Capabilities, Describe, DescribeEntry, Native, Prepared, lose_attributes, lose_metadata,
 };
 use crate::convert::{
-    Loss, LossKind, Model, ModelTensor, Options, PrimitivObject, Refusal, Unreadable, refusal,
+    Loss, LossKind, Model, ModelTensor, Options, PrimitivObject, Refusal, Unreadable, none_left,
+    refusal,
 };
 use crate::{Error, Result};
 
@@ -123,6 +124,27 @@ impl Writer {
             Self::Optimizer(optimizer) => optimizer.write_file_with(path, options),
         }
     }
+
+    pub(crate) fn write_to_with(
+        &self,
+        mut out: impl std::io::Write,
+        options: &WriteOptions<'_>,
+    ) -> Result<(), primitiv_format::Error> {
+        match self {
+            Self::Tensors(builder) => builder.write_to_with(out, options),
+            Self::Optimizer(optimizer) => {
+                let bytes = optimizer.to_vec()?;
+                Ok(out.write_all(&bytes).map_err(SinkError::Io)?)
+            }
+        }
+    }
+
+    pub(crate) fn encoded_len(&self) -> Option<u64> {
+        match self {
+            Self::Tensors(builder) => builder.encoded_len().ok(),
+            Self::Optimizer(optimizer) => optimizer.to_vec().ok().map(|bytes| bytes.len() as u64),
+        }
+    }
 }
 
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
@@ -131,6 +153,7 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     ranks: 0..=usize::MAX,
     empty: false,
     order: Order::ColumnMajor,
+    checksums: false,
     name: |_| None,
 };
 
@@ -234,8 +257,12 @@ fn optimizer(
             dtype: tensor.dtype.to_string(),
             reason: reason.into(),
             damaged: false,
+            remedy: None,
         };
         return Err(Error::Refused(tensors.iter().map(refusal).collect()));
+    }
+    if !options.allow_empty && !tensors.is_empty() {
+        return Err(none_left(tensors.len()));
     }
     for tensor in tensors {
         losses.push(Loss::new(LossKind::Tensor, &tensor.name, reason));

@@ -35,6 +35,7 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     ranks: 0..=usize::MAX,
     empty: true,
     order: Order::RowMajor,
+    checksums: false,
     name: |name| (name == "__metadata__").then(|| "the name is the header's own".into()),
 };
 

@@ -164,11 +164,28 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
     tensor
 }
 
+/// Whether a tensor is compressed as the options ask for, and has the checksum that they ask for.
+pub(crate) fn stored_as(native: &TensorOptions, options: &Options) -> (bool, bool) {
+    // Another level may well make another size.
+    let compressed = options.zstd == Some(0) && native.is_compressed();
+    let checksum = options.checksum.map(algorithm) == Some(native.algorithm());
+    (compressed, checksum)
+}
+
+fn algorithm(checksum: crate::convert::Checksum) -> Algorithm {
+    match checksum {
+        crate::convert::Checksum::None => Algorithm::None,
+        crate::convert::Checksum::Crc32c => Algorithm::Crc32c,
+        crate::convert::Checksum::Sha256 => Algorithm::Sha256,
+    }
+}
+
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     holds: |dtype| dtype.is_float() || dtype.is_integer() || dtype == DType::Bool,
     ranks: 0..=usize::MAX,
     empty: true,
     order: Order::RowMajor,
+    checksums: true,
     name: |_| None,
 };
 
@@ -216,11 +233,7 @@ pub(crate) fn build(
             how = how.endianness(Endianness::Little).zstd(level);
         }
         if let Some(checksum) = options.checksum {
-            how = how.checksum(match checksum {
-                crate::convert::Checksum::None => Algorithm::None,
-                crate::convert::Checksum::Crc32c => Algorithm::Crc32c,
-                crate::convert::Checksum::Sha256 => Algorithm::Sha256,
-            });
+            how = how.checksum(algorithm(checksum));
         }
         match builder.deferred_with(name, dtype, shape, order, data, how) {
             Ok(_) => {}

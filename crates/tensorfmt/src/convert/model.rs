@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use tensor_core::{DType, Kind, Order, Shape, Source, Transposed, Value};
+use tensor_core::{DType, FileId, Kind, Order, Shape, Source, Transposed, Value};
 
 use super::Refusal;
 use super::record::Record;
@@ -25,6 +25,10 @@ pub struct Model {
     pub(crate) fault: Option<String>,
     /// Why the file holds nothing that could be converted, if it doesn't.
     pub(crate) nothing: Option<String>,
+    /// How many tensors the file has.
+    pub(crate) had: usize,
+    /// The files that it is read from.
+    pub(crate) inputs: Vec<FileId>,
 }
 
 /// One tensor of a [`Model`].
@@ -74,6 +78,8 @@ impl Model {
             format: archive.format(),
             tensors: archive.model_tensors(&archive.entries(), &metadata),
             metadata,
+            had: archive.entries().len(),
+            inputs: archive.files(),
             fault: archive.metadata_fault().map(|error| error.to_string()),
             signed: match archive {
                 #[cfg(feature = "burnpack")]
@@ -202,6 +208,7 @@ impl ModelTensor {
                 dtype,
                 reason,
                 damaged,
+                remedy: None,
             }])
         })
     }

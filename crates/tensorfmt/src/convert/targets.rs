@@ -7,8 +7,9 @@ use tensor_core::{
     Cast, DType, Kind, Order, Shape, Source, Ticker, Transposed, WriteOptions, walk,
 };
 
+use super::notes::{Before, Effects};
 use super::{
-    Layout, Loss, LossKind, Model, ModelTensor, Options, Plan, Refusal, Target, Unreadable,
+    Layout, Loss, LossKind, Model, ModelTensor, Options, Plan, Refusal, Remedy, Target, Unreadable,
 };
 use crate::archive::never_there;
 use crate::codec::{self, Capabilities, Prepared};
@@ -75,6 +76,52 @@ impl Writer {
         }
     }
 
+    /// How long the file will be; of a set, the data that goes into its parts.
+    pub(crate) fn encoded_len(&self, data_len: u64) -> Option<u64> {
+        match self {
+            #[cfg(feature = "mag")]
+            Self::Mag(builder) => builder.encoded_len().ok(),
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor(builder) => builder.encoded_len().ok(),
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack(builder) => builder.encoded_len().ok(),
+            // The length of AERO's index takes hashes of all data to know.
+            #[cfg(feature = "aero")]
+            Self::Aero(_) | Self::AeroSet(_) => Some(data_len),
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv(builder) => builder.encoded_len(),
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(builder) => builder.encoded_len().ok(),
+            Self::Never(never) => never_there(never),
+        }
+    }
+
+    pub(crate) fn write_to(
+        &self,
+        out: impl std::io::Write,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        match self {
+            #[cfg(feature = "mag")]
+            Self::Mag(builder) => Ok(builder.write_to_with(out, options)?),
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor(builder) => Ok(builder.write_to_with(out, options)?),
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack(builder) => Ok(builder.write_to_with(out, options)?),
+            #[cfg(feature = "aero")]
+            Self::Aero(builder) => Ok(builder.write_to_with(out, options)?),
+            #[cfg(feature = "aero")]
+            Self::AeroSet(_) => Err(Error::Usage(
+                "a set is several files, which one output can't take".into(),
+            )),
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv(builder) => Ok(builder.write_to_with(out, options)?),
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(builder) => Ok(builder.write_to_with(out, options)?),
+            Self::Never(never) => never_there(never),
+        }
+    }
+
     pub(crate) fn write_file(&self, path: &Path, options: &WriteOptions<'_>) -> Result<()> {
         match self {
             #[cfg(feature = "mag")]
@@ -108,8 +155,12 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
         let reason = format!("can't be read, nor what it says about tensors: {fault}");
         losses.push(Loss::new(LossKind::Metadata, "*", reason));
     }
+    if model.tensors.is_empty() && model.had > 0 && !options.allow_empty {
+        return Err(none_left(model.had));
+    }
     let mut refusals = Vec::new();
     let mut tensors = Vec::new();
+    let mut effects = Effects::default();
     let home = model.format == target.format();
     let twice = names_used_twice(&model);
     let mut parameter: Option<String> = None;
@@ -135,30 +186,37 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
                 dtype,
                 reason,
                 damaged: false,
+                remedy: Some(Remedy::Rename),
             });
             continue;
         }
+        let before = Before::of(&tensor, &capabilities);
         let (name, dtype) = (tensor.name.clone(), tensor.dtype_name.clone());
         let damaged = matches!(&tensor.data, Err(Unreadable { damaged: true, .. }));
         match prepare(tensor, &capabilities, options, target, home, &mut losses)? {
-            Ok(prepared) => tensors.push(prepared),
-            Err(reason) if options.skip_unsupported => {
-                losses.push(Loss::new(
-                    LossKind::Tensor,
-                    name,
-                    format!("left out: {reason}"),
-                ));
+            Ok(prepared) => {
+                effects.note(&before, &prepared, options);
+                tensors.push(prepared);
             }
-            Err(reason) => refusals.push(Refusal {
-                tensor: name,
-                dtype,
+            Err(reasons) if options.skip_unsupported => {
+                let reasons: Vec<String> = reasons.into_iter().map(|(why, _)| why).collect();
+                let reason = format!("left out: {}", reasons.join("; "));
+                losses.push(Loss::new(LossKind::Tensor, name, reason));
+            }
+            Err(reasons) => refusals.extend(reasons.into_iter().map(|(reason, remedy)| Refusal {
+                tensor: name.clone(),
+                dtype: dtype.clone(),
                 reason,
                 damaged,
-            }),
+                remedy,
+            })),
         }
     }
     if !refusals.is_empty() {
         return Err(Error::Refused(refusals));
+    }
+    if tensors.is_empty() && model.had > 0 && !options.allow_empty {
+        return Err(none_left(model.had));
     }
     let data_len = tensors
         .iter()
@@ -199,7 +257,9 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
     Ok(Plan {
         target,
         losses,
+        notes: effects.notes(options),
         data_len,
+        inputs: model.inputs,
         writer,
     })
 }
@@ -212,6 +272,13 @@ fn refuse(error: Error) -> Error {
     }
 }
 
+/// Nothing would be converted.
+pub(crate) fn none_left(had: usize) -> Error {
+    Error::Usage(format!(
+        "none of the {had} tensors of the input would be left, and `allow_empty` is not set"
+    ))
+}
+
 /// The whole can't be held.
 pub(crate) fn refusal(reason: String) -> Error {
     Error::Refused(vec![Refusal {
@@ -219,6 +286,7 @@ pub(crate) fn refusal(reason: String) -> Error {
         dtype: String::new(),
         reason,
         damaged: false,
+        remedy: None,
     }])
 }
 
@@ -255,15 +323,6 @@ fn check_options(
             model.format
         )));
     }
-    let mut tensors = model.tensors.iter();
-    if options.layout == Layout::KeepBytes
-        && !model.tensors.is_empty()
-        && tensors.all(|tensor| tensor.order == capabilities.order)
-    {
-        return Err(Error::Usage(format!(
-            "the tensors have the order of a {name} file already"
-        )));
-    }
     if options.zstd.is_some() && target != Target::Ztensor && !aero {
         return Err(Error::Usage(format!(
             "a {name} file can't be compressed with zstd"
@@ -291,6 +350,26 @@ fn check_options(
     Ok(())
 }
 
+/// Why a tensor can't be held, and what helps.
+type Why = (String, Option<Remedy>);
+
+/// The cast that lets the target hold a dtype, if one does that was not asked for already.
+fn cast_remedy(dtype: DType, target: &Capabilities, options: &Options) -> Remedy {
+    let integers = [DType::I64, DType::I32, DType::U8];
+    let floats = [DType::F32, DType::F64, DType::BF16];
+    let (first, second) = match dtype.is_float() {
+        true => (&floats, &[][..]),
+        false => (&integers, &floats[..]),
+    };
+    first
+        .iter()
+        .chain(second)
+        .copied()
+        .filter(|_| options.cast.is_none())
+        .find(|&to| (target.holds)(to) && Cast::<Arc<dyn Source>>::is_supported(dtype, to))
+        .map_or(Remedy::LeaveOut, Remedy::Cast)
+}
+
 /// Casts and reorders a tensor so that the target can hold it, or says why it can't.
 fn prepare(
     tensor: ModelTensor,
@@ -299,7 +378,7 @@ fn prepare(
     to: Target,
     home: bool,
     losses: &mut Vec<Loss>,
-) -> Result<Result<Prepared, String>> {
+) -> Result<Result<Prepared, Vec<Why>>> {
     let name = tensor.name;
     // What comes from the target's own format and stays as it is, can be held as it was.
     let changes = tensor.dtype.is_some_and(|from| {
@@ -330,15 +409,25 @@ fn prepare(
     }
     let (data, dtype) = match (tensor.data, tensor.dtype) {
         (Ok(data), Some(dtype)) => (data, dtype),
-        (Err(unreadable), _) => return Ok(Err(unreadable.reason)),
-        (Ok(_), None) => return Ok(Err("the dtype is unknown".into())),
+        (Err(unreadable), _) => {
+            return Ok(Err(vec![(unreadable.reason, Some(Remedy::LeaveOut))]));
+        }
+        (Ok(_), None) => {
+            let reason = "the dtype is unknown".into();
+            return Ok(Err(vec![(reason, Some(Remedy::LeaveOut))]));
+        }
     };
+    let mut whys: Vec<Why> = Vec::new();
     if let Some(reason) = (target.name)(&name) {
-        return Ok(Err(reason));
+        whys.push((reason, Some(Remedy::Rename)));
     }
-    let (data, dtype) = match cast(data, dtype, &name, target, options, losses)? {
-        Ok(cast) => cast,
-        Err(reason) => return Ok(Err(format!("a {} file {reason}", to.name()))),
+    let cast = match cast(data, dtype, &name, target, options, losses)? {
+        Ok(cast) => Some(cast),
+        Err(reason) => {
+            let reason = format!("a {} file {reason}", to.name());
+            whys.push((reason, Some(cast_remedy(dtype, target, options))));
+            None
+        }
     };
     let mut shape = tensor.shape;
     if shape.rank() == 0 && *target.ranks.start() > 0 && options.promote_scalars {
@@ -351,19 +440,28 @@ fn prepare(
     }
     if !target.ranks.contains(&shape.rank()) {
         let (rank, most) = (shape.rank(), target.ranks.end());
-        return Ok(Err(match rank {
-            0 => format!("a {} file can't hold a scalar", to.name()),
-            _ => format!("rank {rank}; a {} file holds up to {most} dims", to.name()),
-        }));
+        whys.push(match rank {
+            0 => (
+                format!("a {} file can't hold a scalar", to.name()),
+                Some(Remedy::PromoteScalars),
+            ),
+            _ => (
+                format!("rank {rank}; a {} file holds up to {most} dims", to.name()),
+                Some(Remedy::LeaveOut),
+            ),
+        });
     }
     if shape.elements() == 0 && !target.empty {
-        return Ok(Err(format!(
-            "no elements; a {} file holds no empty tensor",
-            to.name()
-        )));
+        whys.push((
+            format!("no elements; a {} file holds no empty tensor", to.name()),
+            Some(Remedy::LeaveOut),
+        ));
     }
+    let Some((data, dtype)) = cast.filter(|_| whys.is_empty()) else {
+        return Ok(Err(whys));
+    };
     let (shape, order, data) = reorder(data, dtype, shape, tensor.order, target, options)?;
-    if let Some(checksum) = tensor.checksum {
+    if let Some(checksum) = tensor.checksum.filter(|_| !target.checksums) {
         let reason = format!("{checksum} is of the source's bytes and is not carried over");
         losses.push(Loss::new(LossKind::Checksum, &*name, reason));
     }
