@@ -38,6 +38,19 @@ pub struct Limits {
     pub max_set_json: u64,
 }
 
+tensor_core::limits_by_name!(Limits {
+    max_chunks,
+    max_string_table,
+    max_chunk_names,
+    max_metadata_ulen,
+    max_metadata_ratio,
+    max_metadata_overhead,
+    max_name,
+    max_rank,
+    max_depth,
+    max_set_json,
+});
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

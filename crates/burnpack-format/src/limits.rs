@@ -30,6 +30,14 @@ pub struct Limits {
     pub max_text: u64,
 }
 
+tensor_core::limits_by_name!(Limits {
+    max_metadata_len,
+    max_tensors,
+    max_metadata,
+    max_dims,
+    max_text,
+});
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

@@ -20,6 +20,12 @@ pub struct Limits {
     pub max_metadata: u32,
 }
 
+tensor_core::limits_by_name!(Limits {
+    max_tensors,
+    max_index_overhead,
+    max_metadata,
+});
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

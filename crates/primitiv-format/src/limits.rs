@@ -15,6 +15,11 @@ pub struct Limits {
     pub max_index_overhead: u64,
 }
 
+tensor_core::limits_by_name!(Limits {
+    max_path_parts,
+    max_index_overhead,
+});
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

@@ -43,6 +43,7 @@ mod dtype;
 mod element;
 mod error;
 mod file_id;
+mod limits;
 #[cfg(feature = "mmap")]
 mod map;
 mod names;

@@ -32,6 +32,10 @@ pub(crate) struct Common {
     /// How many threads to use; 0 means all, 1 reads files in rising order
     #[arg(long, global = true, value_name = "N", default_value_t = 0)]
     pub(crate) threads: usize,
+    /// Raise or lower a limit that the reader has for files, as the error of a file beyond it says; may
+    /// be repeated
+    #[arg(long, global = true, value_name = "NAME=VALUE")]
+    pub(crate) limit: Vec<String>,
 }
 
 /// When to use colour.
@@ -120,6 +124,9 @@ pub(crate) struct Inspect {
     /// List only tensors whose name matches; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) filter: Vec<String>,
+    /// Let a pattern match nothing
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
 }
 
 #[derive(Args, Debug)]
@@ -167,11 +174,22 @@ pub(crate) enum Algorithm {
 #[command(after_help = "Examples:\n  \
     tensorfmt convert model.mag model.safetensors\n  \
     tensorfmt convert model.safetensors model.mag --cast f32 --force\n  \
-    tensorfmt convert model.mag layer.mag --filter 'layer.0.*' --rename 's/^layer\\.0\\.//' --force")]
+    tensorfmt convert model.mag layer.mag --filter 'layer.0.*' --rename 's/^layer\\.0\\.//' --force\n  \
+    tensorfmt convert model.mag renamed.mag --rename 's/(\\w+)\\.(\\d+)/${1}_$2/' --force\n  \
+    tensorfmt convert model.mag dashes.mag --rename 's/\\./-/g' --force\n  \
+    tensorfmt convert model.mag noted.mag --set-metadata steps=12 --set-text commit=007 --force\n  \
+    tensorfmt convert model.mag - --to safetensors > model.safetensors\n\n\
+    --rename s/REGEX/REPLACEMENT/FLAGS: any other character may stand for the slash, and \\/ is one in \
+    the text. In the replacement, $1 or ${1} is a group, $name or ${name} a named one, $0 all that \
+    matched, $$ a dollar, \\& an ampersand, \\\\ a backslash; write ${1}_x, since $1_x is a group called \
+    1_x. Flags: g replaces all places in a name, i ignores case.\n\n\
+    --set-metadata KEY=VALUE: a number if VALUE is one that prints back the same (12, -0.5, but not \
+    007, 1e5 or nan), true or false, else text; KEY=@FILE is the text of a file. --set-text is always \
+    text.")]
 pub(crate) struct Convert {
     /// The file to read; - for standard input
     pub(crate) input: PathBuf,
-    /// The file to write; its ending names the format
+    /// The file to write, whose ending names the format; - for standard output, with --to
     pub(crate) output: PathBuf,
     /// The format to write, whatever the ending: mag, ztensor, burnpack, aero, aeroset, primitiv
     /// or safetensors
@@ -183,12 +201,15 @@ pub(crate) struct Convert {
     /// Leave out tensors whose name matches; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) exclude: Vec<String>,
-    /// Rename tensors, as s/REGEX/REPLACEMENT/; may be repeated
+    /// Rename tensors, as s/REGEX/REPLACEMENT/, described below; may be repeated
     #[arg(long, value_name = "s/RE/REPL/")]
     pub(crate) rename: Vec<String>,
-    /// Set a metadata entry; a value that is a number, true or false is one
+    /// Set a metadata entry: a number, true, false, or text; of a file's text as KEY=@FILE
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set_metadata: Vec<String>,
+    /// Set a metadata entry to a text, whatever it looks like
+    #[arg(long, value_name = "KEY=TEXT")]
+    pub(crate) set_text: Vec<String>,
     /// Drop metadata whose key matches; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) drop_metadata: Vec<String>,
@@ -244,17 +265,23 @@ pub(crate) struct Convert {
     /// Keep names whole instead of splitting them at dots (to primitiv)
     #[arg(long)]
     pub(crate) whole_names: bool,
-    /// Refuse any loss
+    /// Refuse any loss of the model, and options that change nothing
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Let patterns match nothing, and write a file without tensors
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
     /// Overwrite the output
     #[arg(long)]
     pub(crate) force: bool,
-    /// Print the losses as one JSON document
+    /// Delete what killed runs left in the output's folder
+    #[arg(long)]
+    pub(crate) remove_leftovers: bool,
+    /// Print losses and notes as one JSON document
     #[arg(long)]
     pub(crate) json: bool,
     /// Write into the output itself instead of a temporary file that replaces it; what fails leaves it
-    /// unfinished
+    /// unfinished. The input itself is replaced when it is complete
     #[arg(long)]
     pub(crate) in_place: bool,
 }
@@ -294,6 +321,9 @@ pub(crate) struct Stats {
     /// Only tensors whose name matches; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) filter: Vec<String>,
+    /// Let a pattern match nothing
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -310,12 +340,24 @@ pub(crate) struct Extract {
     pub(crate) file: PathBuf,
     /// The tensor
     pub(crate) name: String,
-    /// The file to write; .npy for NumPy, .bin for the bytes alone
+    /// The file to write: .npy for NumPy, .bin for the bytes alone; - for standard output, with --to
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: PathBuf,
+    /// The kind of file, whatever the ending
+    #[arg(long, value_name = "KIND")]
+    pub(crate) to: Option<ExtractKind>,
     /// Overwrite the output
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+/// What a tensor is extracted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExtractKind {
+    /// A file of NumPy's
+    Npy,
+    /// The bytes alone
+    Bin,
 }
 
 /// How to go between orders.

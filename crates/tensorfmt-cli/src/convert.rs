@@ -1,59 +1,59 @@
-use std::path::Path;
-use std::process::ExitCode;
+//! `convert`: what it is told to do, in which order things are checked, and what it says.
 
-use regex::Regex;
-use serde::Serialize;
+mod metadata;
+mod report;
+
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+
 use tensor_core::Outcome as Check;
 use tensorfmt::convert::{
-    Checksum, Layout, Loss, Model, ModelTensor, Options, Plan, PrimitivObject, Target, plan,
+    Checksum, Layout, Model, ModelTensor, Options, Plan, PrimitivObject, Target, plan,
 };
 use tensorfmt::{Archive, DType, Value, WriteOptions};
 
 use crate::Outcome;
 use crate::cli::{ChecksumArg, Common, Convert, LayoutArg};
 use crate::failure::{Failure, INVALID, UNSUPPORTED, complain};
-use crate::input::{Globs, Input, warn_unmatched};
-use crate::output::{Out, escape};
+use crate::input::{Globs, Input, matches_nothing};
+use crate::output::escape;
 use crate::progress::Meter;
-use crate::target::{may_write, same_file};
+use crate::rename::Rename;
+use crate::signals::Graceful;
+use crate::target::{self, Target as Output, has_room, is_not_input, may_write, same_name};
 use crate::verify;
-
-#[derive(Serialize)]
-struct Document {
-    losses: Vec<Line>,
-}
-
-#[derive(Serialize)]
-struct Line {
-    kind: &'static str,
-    item: String,
-    reason: String,
-}
 
 pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     let target = target(args)?;
     let options = options(args)?;
     let edits = Edits::new(args)?;
-    may_write(&args.output, args.force)?;
-    if args.in_place && same_file(&args.input, &args.output) {
-        let path = args.output.display();
-        return Err(Failure::usage(format!(
-            "{path} is the input; --in-place would overwrite it while it is read"
-        )));
+    let output = Output::new(&args.output);
+    output.takes_bytes(args.json)?;
+    if output == Output::Stdout && target == Target::AeroSet {
+        return Err(Failure::usage(
+            "a set is several files, which standard output can't take",
+        ));
     }
-    let input = Input::new(&args.input)?;
+    let itself = same_name(&args.input, &args.output);
+    // The input is edited safely: it is replaced by a file that is complete.
+    let edited = itself && args.in_place;
+    if let Output::Path(path) = &output {
+        may_write(path, args.force || edited)?;
+    }
+    let input = Input::new(&args.input, common)?;
     let archive = if args.salvage {
         input.salvage()
     } else {
         input.open()
     };
     let archive = archive.map_err(|error| Failure::about(&input.path, &error))?;
-    let mut model = Model::of(&archive);
-    let before = model.tensors.len();
-    edits.apply(&mut model, common)?;
-    if model.tensors.is_empty() && before > 0 && !common.quiet {
-        complain(&format!("warning: none of {before} tensors is left"));
+    // One file may take its own place.
+    let alone = itself && target != Target::AeroSet && archive.files().len() == 1;
+    if let (Output::Path(path), false) = (&output, alone) {
+        is_not_input(&archive, &input.path, path)?;
     }
+    let mut model = Model::of(&archive);
+    let mut notes = edits.apply(&mut model)?;
     let checks = !args.no_verify && !args.salvage;
     let plan = match plan(model, target, &options) {
         Ok(plan) => plan,
@@ -64,25 +64,37 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
             if checks && !readable && !is_whole(&archive, &input, &edits, common)? {
                 return Ok(ExitCode::from(INVALID));
             }
-            return Err(Failure::about(&input.path, &error));
+            return Err(report::refused(&input.path, &error));
         }
     };
 
-    // Another set in the folder may have files of the same names.
-    for path in plan.files_beside(&args.output) {
-        may_write(&path, args.force)?;
+    // The tool's own choice of names: another set in the folder may have files of them.
+    if let Output::Path(path) = &output {
+        for path in plan.files_beside(path) {
+            may_write(&path, args.force)?;
+            is_not_input(&archive, &input.path, &path)?;
+        }
     }
-    report(plan.losses(), args.json, common)?;
-    if args.strict && !plan.losses().is_empty() {
-        complain("nothing written: --strict refuses losses");
+    notes.extend(plan.notes().iter().map(report::note));
+    let mut report = report::Report::new(plan.losses(), notes);
+    report.print(args.json, common);
+    let lost = plan.losses().iter().any(|loss| loss.kind.is_of_model());
+    if args.strict && (lost || report.has_idle_option()) {
+        report.finish(args.json)?;
+        complain(match lost {
+            true => "nothing written: --strict refuses losses",
+            false => "nothing written: --strict refuses options that change nothing",
+        });
         return Ok(ExitCode::from(UNSUPPORTED));
     }
     // What is damaged must not get a new checksum that is right.
     if checks && !is_whole(&archive, &input, &edits, common)? {
+        report.finish(args.json)?;
         return Ok(ExitCode::from(INVALID));
     }
-    write(&plan, args, common)?;
-    Ok(ExitCode::SUCCESS)
+    let written = write(&plan, &output, args, edited, common, &mut report);
+    report.finish(args.json)?;
+    written.map(|()| ExitCode::SUCCESS)
 }
 
 /// Makes every check that the input allows, and says what fails of what is to be converted.
@@ -145,6 +157,10 @@ fn target(args: &Convert) -> Result<Target, Failure> {
                 None => format!("--to {name:?}: known formats are {known}"),
             })
         }),
+        None if Output::new(&args.output) == Output::Stdout => Err(Failure::usage(format!(
+            "standard output has no ending that names a format; say --to one of {}",
+            known.join(", ")
+        ))),
         None => Target::from_path(&args.output).ok_or_else(|| {
             let path = args.output.display();
             let known = known.join(", ");
@@ -166,6 +182,7 @@ fn options(args: &Convert) -> Result<Options, Failure> {
         })?);
     }
     options.skip_unsupported = args.skip_unsupported;
+    options.allow_empty = args.allow_empty;
     options.promote_scalars = args.promote_scalars;
     options.max_shard_bytes = args.max_shard_bytes;
     options.max_part_shards = args.max_part_shards;
@@ -193,10 +210,11 @@ fn options(args: &Convert) -> Result<Options, Failure> {
 struct Edits {
     filter: Globs,
     exclude: Globs,
-    renames: Vec<(Regex, String)>,
+    renames: Vec<Rename>,
     set: Vec<(String, Value)>,
     drop: Globs,
     sort: bool,
+    allow_empty: bool,
 }
 
 impl Edits {
@@ -207,15 +225,12 @@ impl Edits {
             renames: args
                 .rename
                 .iter()
-                .map(|text| rename(text))
+                .map(|text| Rename::new(text))
                 .collect::<Result<_, _>>()?,
-            set: args
-                .set_metadata
-                .iter()
-                .map(|text| pair(text))
-                .collect::<Result<_, _>>()?,
+            set: metadata::settings(args)?,
             drop: Globs::new(&args.drop_metadata)?,
             sort: args.sort,
+            allow_empty: args.allow_empty,
         })
     }
 
@@ -224,101 +239,93 @@ impl Edits {
         (self.filter.is_empty() || self.filter.matches(name)) && !self.exclude.matches(name)
     }
 
-    fn apply(&self, model: &mut Model, common: &Common) -> Result<(), Failure> {
+    /// Changes the model, and says which options changed nothing of it.
+    fn apply(&self, model: &mut Model) -> Result<Vec<report::Note>, Failure> {
+        let mut notes = Vec::new();
         let names = model.tensors.iter().map(ModelTensor::name);
-        self.filter
-            .warn_unmatched("--filter", names.clone(), common);
-        self.exclude.warn_unmatched("--exclude", names, common);
+        let allowed = self.allow_empty;
+        self.filter.must_match("--filter", names.clone(), allowed)?;
+        self.exclude.must_match("--exclude", names, allowed)?;
         model.retain(|name| self.keeps(name));
-        for (regex, replacement) in &self.renames {
+        for rename in &self.renames {
             let mut names = model.tensors.iter().map(ModelTensor::name);
-            if !names.any(|name| regex.is_match(name)) {
-                warn_unmatched("--rename", regex.as_str(), common);
+            if !allowed && !names.any(|name| rename.matches(name)) {
+                return Err(matches_nothing("--rename", rename.pattern()));
             }
-            model.rename(|name| regex.replace(name, replacement.as_str()).into_owned())?;
+            let mut changed = 0;
+            for tensor in &model.tensors {
+                changed += u64::from(rename.apply(tensor.name()) != tensor.name());
+            }
+            if changed == 0 {
+                notes.push(report::Note::idle(
+                    "--rename",
+                    "it leaves every name as it is",
+                ));
+            }
+            model.rename(|name| rename.apply(name))?;
         }
         let keys = model.metadata.iter().map(|(key, _)| key.as_str());
-        self.drop.warn_unmatched("--drop-metadata", keys, common);
+        self.drop.must_match("--drop-metadata", keys, allowed)?;
         model.drop_metadata(|key| self.drop.matches(key));
         for (key, value) in &self.set {
+            if model.metadata.contains(&(key.clone(), value.clone())) {
+                let why = format!("{key:?} has this value already");
+                notes.push(report::Note::idle("--set-metadata", why));
+            }
             model.set_metadata(key.clone(), value.clone());
         }
         if self.sort {
+            let before: Vec<String> = model.tensors.iter().map(|t| t.name().to_owned()).collect();
             model.sort();
+            let after = model.tensors.iter().map(ModelTensor::name);
+            if after.eq(before.iter().map(String::as_str)) {
+                notes.push(report::Note::idle(
+                    "--sort",
+                    "the tensors are sorted already",
+                ));
+            }
         }
-        Ok(())
+        Ok(notes)
     }
 }
 
-/// Parses `s/REGEX/REPLACEMENT/`; any character may stand for the slash.
-fn rename(text: &str) -> Result<(Regex, String), Failure> {
-    let wrong = || Failure::usage(format!("--rename {text:?}: not of the form s/REGEX/REPL/"));
-    let rest = text.strip_prefix('s').ok_or_else(wrong)?;
-    let separator = rest.chars().next().ok_or_else(wrong)?;
-    let parts: Vec<&str> = rest.split(separator).collect();
-    match parts.as_slice() {
-        ["", regex, replacement, ""] => {
-            let regex = Regex::new(regex)
-                .map_err(|error| Failure::usage(format!("--rename {text:?}: {error}")))?;
-            Ok((regex, (*replacement).to_owned()))
-        }
-        _ => Err(wrong()),
-    }
-}
-
-/// Parses `KEY=VALUE`.
-fn pair(text: &str) -> Result<(String, Value), Failure> {
-    let (key, value) = text.split_once('=').ok_or_else(|| {
-        Failure::usage(format!(
-            "--set-metadata {text:?}: not of the form KEY=VALUE"
-        ))
-    })?;
-    let value = match value {
-        "true" => Value::Bool(true),
-        "false" => Value::Bool(false),
-        value => match (
-            value.parse::<i64>(),
-            value.parse::<u64>(),
-            value.parse::<f64>(),
-        ) {
-            (Ok(value), _, _) => Value::from(value),
-            (_, Ok(value), _) => Value::from(value),
-            (_, _, Ok(value)) => Value::from(value),
-            _ => Value::from(value),
-        },
-    };
-    Ok((key.to_owned(), value))
-}
-
-fn report(losses: &[Loss], json: bool, common: &Common) -> Result<(), Failure> {
-    if json {
-        let line = |loss: &Loss| Line {
-            kind: loss.kind.name(),
-            item: loss.item.clone(),
-            reason: loss.reason.clone(),
-        };
-        let mut out = Out::new();
-        out.json(&Document {
-            losses: losses.iter().map(line).collect(),
-        })?;
-        return out.finish();
-    }
-    if !common.quiet {
-        for loss in losses {
-            complain(&format!("lost: {}", escape(&loss.to_string())));
-        }
-    }
-    Ok(())
-}
-
-fn write(plan: &Plan, args: &Convert, common: &Common) -> Result<(), Failure> {
+fn write(
+    plan: &Plan,
+    output: &Output,
+    args: &Convert,
+    edited: bool,
+    common: &Common,
+    report: &mut report::Report,
+) -> Result<(), Failure> {
     let meter = Meter::new(plan.data_len(), common);
     let progress = |bytes| meter.tick(bytes);
     let mut options = WriteOptions::default();
     options.threads = common.threads;
-    options.in_place = args.in_place;
     options.progress = Some(&progress);
-    let path: &Path = &args.output;
-    plan.write_file(path, &options)
-        .map_err(|error| Failure::about(path, &error))
+    let path = match output {
+        Output::Stdout => {
+            let written = plan.write_to(std::io::stdout().lock(), &options);
+            return written.map_err(|error| Failure::stdout_of(&error));
+        }
+        Output::Path(path) => path,
+    };
+    let in_place = args.in_place && !edited;
+    target::leftovers(path, args.remove_leftovers, common.quiet)?;
+    has_room(path, plan.encoded_len().unwrap_or(0), in_place)?;
+    // A pipe or a device keeps nothing that would have to be taken away.
+    let _graceful = output.is_file().then(Graceful::new);
+    let notices = Mutex::new(Vec::new());
+    let notice = |notice: &tensorfmt::Notice| {
+        notices
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(notice.to_string());
+    };
+    options.in_place = in_place;
+    options.create_new = !args.force && !edited;
+    options.notice = Some(&notice);
+    let written = plan.write_file(path, &options);
+    let notices = notices.into_inner().unwrap_or_else(PoisonError::into_inner);
+    report.notices(notices, common);
+    written.map_err(|error| Failure::about(path, &error))
 }

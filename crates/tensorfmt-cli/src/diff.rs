@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
         return Err(Failure::usage("--atol and --rtol are numbers from 0 up"));
     }
     let open = |path| {
-        let input = Input::new(path)?;
+        let input = Input::new(path, common)?;
         let archive = input
             .open()
             .map_err(|error| Failure::about(&input.path, &error))?;

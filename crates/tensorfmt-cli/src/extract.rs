@@ -1,35 +1,42 @@
 use std::process::ExitCode;
 
-use tensor_core::{AtomicFile, Output, Sink, Ticker, WriteOptions};
+use tensor_core::{Output, Sink, Source, Ticker};
 use tensorfmt::convert::{Model, ModelTensor};
 use tensorfmt::{DType, Error, Order};
 
 use crate::Outcome;
-use crate::cli::{Common, Extract};
+use crate::cli::{Common, Extract, ExtractKind};
 use crate::failure::{Failure, UNSUPPORTED, complain};
 use crate::input::Input;
 use crate::output::escape;
 use crate::progress::Meter;
-use crate::target::{is_not_input, may_write};
+use crate::signals::Graceful;
+use crate::target::{Target, create, has_room, is_not_input, may_write};
 
 pub(crate) fn run(args: &Extract, common: &Common) -> Outcome {
     let ending = args.output.extension().and_then(|ending| ending.to_str());
-    let npy = match ending {
-        Some("npy") => true,
-        Some("bin") => false,
+    let npy = match (args.to, ending) {
+        (Some(ExtractKind::Npy), _) | (None, Some("npy")) => true,
+        (Some(ExtractKind::Bin), _) | (None, Some("bin")) => false,
         _ => {
             let path = args.output.display();
             return Err(Failure::usage(format!(
-                "{path}: ends neither in .npy nor in .bin"
+                "{path}: ends neither in .npy nor in .bin; --to npy or --to bin says which"
             )));
         }
     };
-    may_write(&args.output, args.force)?;
-    is_not_input(&args.file, &args.output)?;
-    let input = Input::new(&args.file)?;
+    let output = Target::new(&args.output);
+    output.takes_bytes(false)?;
+    if let Target::Path(path) = &output {
+        may_write(path, args.force)?;
+    }
+    let input = Input::new(&args.file, common)?;
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
+    if let Target::Path(path) = &output {
+        is_not_input(&archive, &input.path, path)?;
+    }
     input.warn_of_metadata(&archive);
     let model = Model::of(&archive);
     let tensor = model
@@ -58,15 +65,33 @@ pub(crate) fn run(args: &Extract, common: &Common) -> Outcome {
         .map_err(|error| Failure::about(&input.path, &error))?;
     let meter = Meter::new(data.size(), common);
     let progress = |bytes| meter.tick(bytes);
-    let write = || -> Result<(), Error> {
-        let mut file = AtomicFile::create(&args.output, &WriteOptions::default())?;
-        file.put(&head)?;
-        let mut sink = Sink::new(file);
-        sink.copy_from(&data, &Ticker::new(Some(&progress)))?;
-        Ok(sink.into_inner().commit()?)
-    };
-    write().map_err(|error| Failure::about(&args.output, &error))?;
+    let ticker = Ticker::new(Some(&progress));
+    match &output {
+        Target::Stdout => put(std::io::stdout().lock(), &head, &data, &ticker)
+            .map(drop)
+            .map_err(|error| Failure::stdout_of(&error))?,
+        Target::Path(path) => {
+            has_room(path, data.size().saturating_add(head.len() as u64), false)?;
+            let _graceful = output.is_file().then(Graceful::new);
+            create(path, args.force, common)
+                .and_then(|file| Ok(put(file, &head, &data, &ticker)?.commit()?))
+                .map_err(|error| Failure::about(path, &error))?;
+        }
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Puts a head and all of the data.
+fn put<O: Output>(
+    mut out: O,
+    head: &[u8],
+    data: &dyn Source,
+    ticker: &Ticker<'_>,
+) -> Result<O, Error> {
+    out.put(head)?;
+    let mut sink = Sink::new(out);
+    sink.copy_from(data, ticker)?;
+    Ok(sink.into_inner())
 }
 
 /// The head of an .npy file, version 1.0 or, for very many dims, 2.0: a dictionary as Python would

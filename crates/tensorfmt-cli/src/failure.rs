@@ -21,15 +21,36 @@ pub(crate) const USAGE: u8 = 2;
 pub(crate) const IO: u8 = 3;
 /// The file is well-formed, but can't be interpreted or held.
 pub(crate) const UNSUPPORTED: u8 = 4;
-/// Ended by Ctrl-C, as shells number it.
-const INTERRUPTED: u8 = 130;
-
 impl Failure {
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
         Self {
-            code: USAGE,
+            code,
             message: Some(message.into()),
         }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(USAGE, message)
+    }
+
+    /// An error while a file was written to standard output.
+    pub(crate) fn stdout_of(error: &tensorfmt::Error) -> Self {
+        let mut source: Option<&dyn std::error::Error> = Some(error);
+        while let Some(inner) = source {
+            match inner.downcast_ref::<io::Error>() {
+                Some(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    return Self::stdout(error);
+                }
+                _ => source = inner.source(),
+            }
+        }
+        Self::new(exit_code(error.kind()), format!("standard output: {error}"))
+    }
+
+    /// The same failure in other words.
+    pub(crate) fn saying(mut self, message: String) -> Self {
+        self.message = Some(message);
+        self
     }
 
     /// An error of the operating system about `path`.
@@ -105,7 +126,7 @@ pub(crate) fn exit_code(kind: Kind) -> u8 {
         Kind::Unsupported => UNSUPPORTED,
         Kind::Build => USAGE,
         Kind::Io => IO,
-        Kind::Cancelled => INTERRUPTED,
+        Kind::Cancelled => crate::signals::exit_code(),
         _ => INVALID,
     }
 }

@@ -25,7 +25,7 @@ struct Line<'a> {
 }
 
 pub(crate) fn run(args: &Hash, common: &Common) -> Outcome {
-    let input = Input::new(&args.file)?;
+    let input = Input::new(&args.file, common)?;
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;

@@ -1,10 +1,10 @@
 //! Opening what the command line names.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
-use tensorfmt::{Archive, FileSource};
+use tensorfmt::{Archive, FileSource, ReadOptions};
 
 use crate::cli::Common;
 use crate::failure::{Failure, complain};
@@ -14,36 +14,48 @@ use crate::output::escape;
 pub(crate) struct Input {
     /// As named, for messages.
     pub(crate) path: PathBuf,
-    spooled: Option<NamedTempFile>,
+    /// Without a name, so that nothing is left behind however the run ends.
+    spooled: Option<File>,
+    options: ReadOptions,
 }
 
 impl Input {
-    pub(crate) fn new(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn new(path: &Path, common: &Common) -> Result<Self, Failure> {
         let path = path.to_path_buf();
-        if path.as_os_str() != "-" {
-            return Ok(Self {
-                path,
-                spooled: None,
-            });
-        }
-        let spool = || -> io::Result<NamedTempFile> {
-            let mut file = NamedTempFile::with_prefix("tensorfmt-stdin-")?;
-            io::copy(&mut io::stdin().lock(), &mut file)?;
-            Ok(file)
+        let options = read_options(common)?;
+        let spooled = match path.as_os_str() == "-" {
+            true => Some(spool(io::stdin().lock())),
+            false if is_pipe(&path) => Some(File::open(&path).and_then(spool)),
+            false => None,
         };
-        let spooled = spool().map_err(|error| Failure::io(&path, &error))?;
+        let spooled = spooled.transpose();
         Ok(Self {
+            spooled: spooled.map_err(|error| Failure::io(&path, &error))?,
             path,
-            spooled: Some(spooled),
+            options,
         })
     }
 
     /// Opens the file through positional reads, never a map.
     pub(crate) fn open(&self) -> Result<Archive, tensorfmt::Error> {
+        self.open_with(&self.options)
+    }
+
+    /// Opens what is whole of a damaged file.
+    pub(crate) fn salvage(&self) -> Result<Archive, tensorfmt::Error> {
+        let mut options = self.options.clone();
+        options.salvage = true;
+        self.open_with(&options)
+    }
+
+    fn open_with(&self, options: &ReadOptions) -> Result<Archive, tensorfmt::Error> {
         match &self.spooled {
-            // The temporary file's name would only confuse.
-            Some(file) => Archive::from_source(FileSource::open(file.path())?),
-            None => Archive::open(&self.path),
+            Some(file) => {
+                let fail = |error| tensorfmt::FileError::new(&self.path, error);
+                let source = FileSource::new(file.try_clone().map_err(fail)?, &self.path)?;
+                Archive::from_source_with(source, options)
+            }
+            None => Archive::open_with(&self.path, options),
         }
     }
 
@@ -55,15 +67,63 @@ impl Input {
             complain(&escape(&format!("metadata can't be read: {message}")));
         }
     }
+}
 
-    /// Opens an AERO file whose index overran its weights.
-    pub(crate) fn salvage(&self) -> Result<Archive, tensorfmt::Error> {
-        Archive::salvage(
-            self.spooled
-                .as_ref()
-                .map_or(&*self.path, |file| file.path()),
-        )
+/// Whether bytes come from a path in one stream, which has no positions to read at.
+fn is_pipe(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        path.metadata().is_ok_and(|at| at.file_type().is_fifo())
     }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
+}
+
+/// A temporary file with all that a stream gives.
+fn spool(mut stream: impl io::Read) -> io::Result<File> {
+    let folder = std::env::temp_dir();
+    let fail = |error: io::Error| {
+        let text = format!(
+            "{error} (kept in {} while it is read; TMPDIR names another folder)",
+            folder.display()
+        );
+        io::Error::new(error.kind(), text)
+    };
+    let mut file = tempfile::tempfile_in(&folder).map_err(fail)?;
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let len = match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(len) => len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // It is the stream's fault, not the folder's.
+            Err(error) => return Err(error),
+        };
+        file.write_all(buffer.get(..len).unwrap_or_default())
+            .map_err(fail)?;
+    }
+    file.rewind()?;
+    Ok(file)
+}
+
+fn read_options(common: &Common) -> Result<ReadOptions, Failure> {
+    let mut options = ReadOptions::default();
+    for text in &common.limit {
+        let pair = text.split_once('=');
+        let value =
+            pair.and_then(|(name, value)| Some((name, value.replace('_', "").parse().ok()?)));
+        let (name, value) = value.ok_or_else(|| {
+            Failure::usage(format!("--limit {text:?}: not of the form NAME=VALUE"))
+        })?;
+        options
+            .limit(name, value)
+            .map_err(|error| Failure::usage(format!("--limit {text:?}: {error}")))?;
+    }
+    Ok(options)
 }
 
 /// Decides by name, with globs.
@@ -91,25 +151,25 @@ impl Globs {
         self.0.iter().any(|pattern| pattern.matches(name))
     }
 
-    /// Warns of every pattern that none of the names matches: most often it is misspelt.
-    pub(crate) fn warn_unmatched<'a>(
+    /// Fails where one of the patterns matches none of the names, unless that is allowed: most often it
+    /// is misspelt, and what it was meant for would be passed over without a word.
+    pub(crate) fn must_match<'a>(
         &self,
         option: &str,
         names: impl Iterator<Item = &'a str> + Clone,
-        common: &Common,
-    ) {
-        for pattern in &self.0 {
-            if !names.clone().any(|name| pattern.matches(name)) {
-                warn_unmatched(option, pattern.as_str(), common);
-            }
+        allow_empty: bool,
+    ) -> Result<(), Failure> {
+        let idle = |pattern: &&glob::Pattern| !names.clone().any(|name| pattern.matches(name));
+        match self.0.iter().find(idle).filter(|_| !allow_empty) {
+            Some(pattern) => Err(matches_nothing(option, pattern.as_str())),
+            None => Ok(()),
         }
     }
 }
 
-/// Says that an option applies to nothing.
-pub(crate) fn warn_unmatched(option: &str, pattern: &str, common: &Common) {
-    if !common.quiet {
-        let text = format!("warning: {option} {pattern:?} matches nothing");
-        complain(&escape(&text));
-    }
+/// The failure of an option that applies to nothing.
+pub(crate) fn matches_nothing(option: &str, pattern: &str) -> Failure {
+    Failure::usage(format!(
+        "{option} {pattern:?} matches nothing; --allow-empty goes on all the same"
+    ))
 }

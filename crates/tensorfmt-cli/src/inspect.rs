@@ -68,21 +68,22 @@ pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
     let globs = Globs::new(&args.filter)?;
     if let Some(target) = &args.html {
         may_write(target, args.force)?;
-        is_not_input(&args.file, target)?;
     }
-    let input = Input::new(&args.file)?;
+    let input = Input::new(&args.file, common)?;
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
     if !globs.is_empty() {
         let all = archive.entries();
-        globs.warn_unmatched("--filter", all.iter().map(|entry| entry.name()), common);
+        let names = all.iter().map(|entry| entry.name());
+        globs.must_match("--filter", names, args.allow_empty)?;
     }
     let wanted = |entry: &Entry<'_>| globs.is_empty() || globs.matches(entry.name());
     let entries: Vec<Entry<'_>> = archive.entries().into_iter().filter(wanted).collect();
     input.warn_of_metadata(&archive);
     if let Some(target) = &args.html {
-        let to = (target.as_path(), !args.no_stats);
+        is_not_input(&archive, &input.path, target)?;
+        let to = (target.as_path(), !args.no_stats, args.force);
         page::write(&archive, &input.path, &entries, to, common)?;
         return Ok(ExitCode::SUCCESS);
     }

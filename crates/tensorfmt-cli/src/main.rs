@@ -15,6 +15,8 @@ mod inspect;
 mod measure;
 mod output;
 mod progress;
+mod rename;
+mod signals;
 mod stats;
 mod target;
 mod verify;
@@ -28,6 +30,7 @@ use crate::cli::{Cli, Verb};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
+    signals::install();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -1,4 +1,4 @@
-//! A bar on standard error while work takes over a second, on a terminal only, Ctrl-C, and other signals.
+//! A bar on standard error while work takes over a second, on a terminal only.
 
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
@@ -8,20 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::Common;
-
-/// Set by Ctrl-C.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-/// Makes a write beyond `ulimit -f` an error like a full disk, instead of the end of the process,
-/// so that the temporary file is removed.
-fn ignore_file_size_limit() {
-    #[cfg(unix)]
-    {
-        let noticed = std::sync::Arc::new(AtomicBool::new(false));
-        // Without it the process ends as it always would.
-        let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noticed);
-    }
-}
+use crate::signals;
 
 /// Counts bytes done; its [`tick`](Meter::tick) is what the library calls.
 pub(crate) struct Meter {
@@ -32,16 +19,8 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// A meter of `total` bytes. From here on Ctrl-C stops the work instead of the process, so
-    /// that nothing is left half done.
+    /// A meter of `total` bytes.
     pub(crate) fn new(total: u64, common: &Common) -> Self {
-        // A second handler is refused; the first one does.
-        let _ = ctrlc::set_handler(|| {
-            if INTERRUPTED.swap(true, Ordering::Relaxed) {
-                std::process::exit(130);
-            }
-        });
-        ignore_file_size_limit();
         let wanted = !common.quiet && io::stderr().is_terminal();
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         let template = "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
@@ -63,7 +42,7 @@ impl Meter {
         if self.wanted && late && !self.drawn.swap(true, Ordering::Relaxed) {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
-        match INTERRUPTED.load(Ordering::Relaxed) {
+        match signals::stopped() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }

@@ -88,14 +88,14 @@ impl Serialize for Number {
 
 pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
     let globs = Globs::new(&args.filter)?;
-    let input = Input::new(&args.file)?;
+    let input = Input::new(&args.file, common)?;
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
     input.warn_of_metadata(&archive);
     let mut model = Model::of(&archive);
     let names = model.tensors.iter().map(ModelTensor::name);
-    globs.warn_unmatched("--filter", names, common);
+    globs.must_match("--filter", names, args.allow_empty)?;
     model.retain(|name| globs.is_empty() || globs.matches(name));
     let survey = Survey::new(&archive, &model.tensors);
     let meter = Meter::new(survey.work(), common);

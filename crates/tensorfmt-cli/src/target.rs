@@ -1,36 +1,190 @@
-//! What may be written where.
+//! Where output goes, and what may be written there.
 
-use std::path::Path;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
+use tensor_core::{AtomicFile, FileId, Leftover};
+use tensorfmt::{Archive, WriteOptions};
 
-/// Fails where there is something at `path` already, unless that may be overwritten.
+use crate::cli::Common;
+use crate::failure::{Failure, complain};
+use crate::output::{escape, human};
+
+/// What the output names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Standard output.
+    Stdout,
+    /// A file, a device or a pipe.
+    Path(PathBuf),
+}
+
+impl Target {
+    pub(crate) fn new(path: &Path) -> Self {
+        let stdout = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+        match stdout.iter().any(|name| path.as_os_str() == *name) {
+            true => Self::Stdout,
+            false => Self::Path(path.to_path_buf()),
+        }
+    }
+
+    /// Fails where the bytes would fill a terminal, or go between the lines of something else.
+    pub(crate) fn takes_bytes(&self, json: bool) -> Result<(), Failure> {
+        if *self != Self::Stdout {
+            return Ok(());
+        }
+        if json {
+            let text = "standard output can't have both the file and --json";
+            return Err(Failure::usage(text));
+        }
+        if io::stdout().is_terminal() {
+            return Err(Failure::usage(
+                "standard output is a terminal; send it to a pipe or a file",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether what fails midway leaves something to take away: a file, not a pipe or a device.
+    pub(crate) fn is_file(&self) -> bool {
+        match self {
+            Self::Stdout => false,
+            Self::Path(path) => path.metadata().map_or(true, |metadata| metadata.is_file()),
+        }
+    }
+}
+
+/// Fails where there is a file at `path` already, unless that may be overwritten; a device or a pipe is
+/// written to, not overwritten.
 pub(crate) fn may_write(path: &Path, force: bool) -> Result<(), Failure> {
-    let path_is_free = path.symlink_metadata().is_err();
-    if force || path_is_free {
+    let Ok(there) = path.symlink_metadata() else {
+        return Ok(());
+    };
+    let leads_to = path.metadata().ok();
+    if leads_to.as_ref().is_some_and(std::fs::Metadata::is_dir) {
+        return Err(Failure::usage(format!(
+            "{} is a folder; name a file in it",
+            path.display()
+        )));
+    }
+    let is_file = leads_to.unwrap_or(there);
+    if force || !(is_file.is_file() || is_file.is_symlink()) {
         return Ok(());
     }
-    let path = path.display();
     Err(Failure::usage(format!(
-        "{path} exists; --force overwrites it"
+        "{} exists; --force overwrites it",
+        path.display()
     )))
 }
 
-/// Fails where what is written would take the place of the tensors that it is about.
-pub(crate) fn is_not_input(input: &Path, output: &Path) -> Result<(), Failure> {
-    if !same_file(input, output) {
+/// Fails where `output` is, or leads to, one of the files that the input consists of.
+pub(crate) fn is_not_input(archive: &Archive, input: &Path, output: &Path) -> Result<(), Failure> {
+    let is_input = FileId::of(output).is_ok_and(|id| archive.files().contains(&id));
+    if !is_input {
         return Ok(());
     }
-    let path = output.display();
-    Err(Failure::usage(format!("{path} is the input itself")))
+    let (input, output) = (input.display(), output.display());
+    Err(Failure::usage(match archive.files().len() {
+        1 => format!("{output} is, or leads to, the input {input}"),
+        _ => format!("{output} is, or leads to, a file of the input {input}"),
+    }))
 }
 
-/// Whether two paths lead to one file, through links of either kind.
-pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
-    #[cfg(unix)]
-    if let (Ok(a), Ok(b)) = (a.metadata(), b.metadata()) {
-        use std::os::unix::fs::MetadataExt;
-        return (a.dev(), a.ino()) == (b.dev(), b.ino());
+/// Whether two paths name one entry of one folder: not two links to one file.
+pub(crate) fn same_name(a: &Path, b: &Path) -> bool {
+    let place = |path: &Path| {
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        Some((folder.canonicalize().ok()?, path.file_name()?.to_owned()))
+    };
+    matches!((place(a), place(b)), (Some(a), Some(b)) if a == b)
+}
+
+/// Fails where the file system of `path` has less room than `needed` bytes; what is written in place takes
+/// the room of what is there.
+pub(crate) fn has_room(path: &Path, needed: u64, in_place: bool) -> Result<(), Failure> {
+    let Some(free) = free(path) else {
+        return Ok(());
+    };
+    let there = match path.metadata() {
+        Ok(metadata) if !metadata.is_file() => return Ok(()),
+        Ok(metadata) if in_place => metadata.len(),
+        _ => 0,
+    };
+    if needed <= free.saturating_add(there) {
+        return Ok(());
     }
-    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+    let error = io::Error::other(format!(
+        "no room: {} ({needed} bytes) needed, {} ({free} bytes) free",
+        human(needed),
+        human(free)
+    ));
+    Err(Failure::io(path, &error))
+}
+
+/// How many bytes may still be written where `path` is, if the system tells.
+fn free(path: &Path) -> Option<u64> {
+    #[cfg(unix)]
+    {
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let status = rustix::fs::statvfs(folder(&path)).ok()?;
+        // Some file systems of networks have no numbers to give.
+        (status.f_blocks > 0).then(|| status.f_bavail.saturating_mul(status.f_frsize))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        None
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Starts a file at `path`, which replaces another only where that was asked for; what there is to say
+/// about it is said.
+pub(crate) fn create(
+    path: &Path,
+    force: bool,
+    common: &Common,
+) -> Result<AtomicFile, tensorfmt::Error> {
+    let notice = |notice: &tensorfmt::Notice| {
+        if !common.quiet {
+            complain(&escape(&format!("note: {notice}")));
+        }
+    };
+    let mut options = WriteOptions::default();
+    options.create_new = !force;
+    options.notice = Some(&notice);
+    Ok(AtomicFile::create(path, &options)?)
+}
+
+/// Names what killed runs left in the folder of `path`, and deletes it where that is asked for.
+pub(crate) fn leftovers(path: &Path, remove: bool, quiet: bool) -> Result<(), Failure> {
+    // A folder that can't be listed may well take a file.
+    for leftover in Leftover::find(folder(path)).unwrap_or_default() {
+        let (name, size) = (leftover.path.display(), human(leftover.bytes));
+        if remove {
+            leftover
+                .remove()
+                .map_err(|error| Failure::io(&leftover.path, &error))?;
+        }
+        if !quiet {
+            let text = match remove {
+                true => format!("deleted: {name} ({size}), left behind by a run that was killed"),
+                false => format!(
+                    "note: {name} ({size}) was left behind by a run that was killed; \
+                    --remove-leftovers deletes it"
+                ),
+            };
+            complain(&escape(&text));
+        }
+    }
+    Ok(())
 }

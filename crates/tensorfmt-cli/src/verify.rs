@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Verify, common: &Common) -> Outcome {
     let mut files = Vec::new();
     let mut exit = 0;
     for path in &args.files {
-        let file = match Input::new(path) {
+        let file = match Input::new(path, common) {
             Ok(input) => check(&input, args.strict, common),
             Err(failure) => unreadable(path, &failure),
         };

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tensor_core::{
-    Bytes, DType, FileId, FileSource, Order, Report, Shape, Source, Tensor, Value, VerifyOptions,
+    Bytes, DType, FileId, FileSource, Kind, Order, Report, Shape, Source, Tensor, Value,
+    VerifyOptions,
 };
 
 use crate::codec::{Describe, DescribeEntry};
 use crate::convert::{ModelTensor, Unreadable};
 use crate::format::looks_like;
-use crate::{Error, Format, Result};
+use crate::{Error, Format, ReadOptions, Result};
 
 /// An open tensor file of any format: one variant per codec of this build. Match it to get the
 /// codec's own type back.
@@ -127,25 +128,22 @@ impl Archive {
     /// # Errors
     /// [`Error::UnknownFormat`], or what the format's codec finds, with the path.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(path, &ReadOptions::default())
+    }
+
+    /// Opens the file at `path`, whatever its format, with `options`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self> {
         let path = path.as_ref();
         let source = FileSource::open(path)?;
         #[cfg(feature = "aero")]
         if is_set(&source, path)? {
-            return Ok(Self::AeroSet(aero_format::Set::open(path)?));
+            let set = aero_format::Set::open_with(path, &aero_options(options))?;
+            return Ok(Self::AeroSet(set));
         }
-        Self::open_source(source, Some(path)).map_err(|error| error.in_file(path))
-    }
-
-    /// Opens an AERO file whose tensor index overran its weights, as one writer leaves it: only
-    /// tensors whose own hash is right are read.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open); other formats have nothing to salvage.
-    #[cfg(feature = "aero")]
-    pub fn salvage(path: impl AsRef<Path>) -> Result<Self> {
-        let mut options = aero_format::ReadOptions::default();
-        options.salvage = true;
-        Ok(Self::Aero(aero_format::Archive::open_with(path, &options)?))
+        Self::open_source(source, Some(path), options).map_err(|error| error.in_file(path))
     }
 
     /// Opens a file that is in memory; tensors are slices of `bytes` where they are stored raw.
@@ -153,7 +151,7 @@ impl Archive {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<Self> {
-        Self::open_source(bytes.into(), None)
+        Self::open_source(bytes.into(), None, &ReadOptions::default())
     }
 
     /// Opens any source of bytes.
@@ -161,40 +159,59 @@ impl Archive {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn from_source(source: impl Source + 'static) -> Result<Self> {
-        Self::open_source(source, None)
+        Self::from_source_with(source, &ReadOptions::default())
+    }
+
+    /// Opens any source of bytes, with `options`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn from_source_with(source: impl Source + 'static, options: &ReadOptions) -> Result<Self> {
+        Self::open_source(source, None, options)
     }
 
     /// Opens a source as a file of `format`, without detection.
     ///
     /// # Errors
     /// [`Error::Disabled`], or what the format's codec finds.
-    pub fn from_source_as(source: impl Source + 'static, format: Format) -> Result<Self> {
+    pub fn from_source_as(
+        source: impl Source + 'static,
+        format: Format,
+        options: &ReadOptions,
+    ) -> Result<Self> {
         match format {
             #[cfg(feature = "mag")]
-            Format::Mag => Ok(Self::Mag(mag_format::Archive::from_source(
-                source,
-                &Default::default(),
-            )?)),
+            Format::Mag => {
+                let mut own = mag_format::ReadOptions::default();
+                options.set_limits(|name, value| own.limits.set(name, value));
+                Ok(Self::Mag(mag_format::Archive::from_source(source, &own)?))
+            }
             #[cfg(feature = "ztensor")]
-            Format::Ztensor => Ok(Self::Ztensor(ztensor_format::Archive::from_source(
-                source,
-                &Default::default(),
-            )?)),
+            Format::Ztensor => {
+                let mut own = ztensor_format::ReadOptions::default();
+                options.set_limits(|name, value| own.limits.set(name, value));
+                let archive = ztensor_format::Archive::from_source(source, &own)?;
+                Ok(Self::Ztensor(archive))
+            }
             #[cfg(feature = "burnpack")]
-            Format::Burnpack => Ok(Self::Burnpack(burnpack_format::Archive::from_source(
-                source,
-                &Default::default(),
-            )?)),
+            Format::Burnpack => {
+                let mut own = burnpack_format::ReadOptions::default();
+                options.set_limits(|name, value| own.limits.set(name, value));
+                let archive = burnpack_format::Archive::from_source(source, &own)?;
+                Ok(Self::Burnpack(archive))
+            }
             #[cfg(feature = "aero")]
-            Format::Aero => Ok(Self::Aero(aero_format::Archive::from_source(
-                source,
-                &Default::default(),
-            )?)),
+            Format::Aero => {
+                let own = aero_options(options);
+                Ok(Self::Aero(aero_format::Archive::from_source(source, &own)?))
+            }
             #[cfg(feature = "primitiv")]
-            Format::Primitiv => Ok(Self::Primitiv(primitiv_format::Archive::from_source(
-                source,
-                &Default::default(),
-            )?)),
+            Format::Primitiv => {
+                let mut own = primitiv_format::ReadOptions::default();
+                options.set_limits(|name, value| own.limits.set(name, value));
+                let archive = primitiv_format::Archive::from_source(source, &own)?;
+                Ok(Self::Primitiv(archive))
+            }
             #[cfg(feature = "safetensors")]
             Format::Safetensors => Ok(Self::Safetensors(crate::safetensors::Archive::from_source(
                 source,
@@ -204,19 +221,33 @@ impl Archive {
         }
     }
 
-    fn open_source(source: impl Source + 'static, path: Option<&Path>) -> Result<Self> {
+    fn open_source(
+        source: impl Source + 'static,
+        path: Option<&Path>,
+        options: &ReadOptions,
+    ) -> Result<Self> {
         let len = source.size();
         let head = source.read(0..len.min(Format::DETECT_LEN as u64))?;
-        match Format::detect(&head, len, path) {
-            Some(format) => Self::from_source_as(source, format),
-            None => Err(Error::UnknownFormat {
-                head: head.iter().copied().take(8).collect(),
-                hint: match (looks_like(&head), head.is_empty()) {
-                    (Some(what), _) => format!("; it looks like {what}"),
-                    (None, true) => "; it is empty".into(),
-                    (None, false) => String::new(),
-                },
-            }),
+        let unknown = |what: Option<String>| Error::UnknownFormat {
+            head: head.iter().copied().take(8).collect(),
+            hint: match what {
+                _ if head.is_empty() => "; it is empty".into(),
+                Some(what) => format!("; it looks like {what}"),
+                None => String::new(),
+            },
+        };
+        let Some(format) = Format::detect(&head, len, path) else {
+            return Err(unknown(looks_like(&head, len)));
+        };
+        match Self::from_source_as(source, format, options) {
+            // A name that promises one thing over bytes that are clearly another.
+            Err(error) if error.kind() == Kind::Invalid && !Format::is_marked(&head, len) => {
+                match looks_like(&head, len) {
+                    Some(what) => Err(unknown(Some(what))),
+                    None => Err(error),
+                }
+            }
+            opened => opened,
         }
     }
 
@@ -461,6 +492,14 @@ pub(crate) fn never_there<T>(never: &Infallible) -> T {
 fn foreign<T>() -> Result<T> {
     let message = "the entry belongs to an archive of another format";
     Err(Error::Usage(message.into()))
+}
+
+#[cfg(feature = "aero")]
+fn aero_options(options: &ReadOptions) -> aero_format::ReadOptions {
+    let mut own = aero_format::ReadOptions::default();
+    own.salvage = options.salvage;
+    options.set_limits(|name, value| own.limits.set(name, value));
+    own
 }
 
 /// Whether a file is the JSON of an AERO set: by what it starts with, or by its name.

@@ -114,9 +114,14 @@ impl Format {
     pub fn detect(head: &[u8], len: u64, path: Option<&Path>) -> Option<Self> {
         Self::from_bytes(head, len).or_else(|| {
             // A file that clearly is something else is not ours, whatever its name says.
-            path.filter(|_| looks_like(head).is_none())
+            path.filter(|_| known_as(head).is_none())
                 .and_then(Self::from_path)
         })
+    }
+
+    /// Whether the first bytes are the mark of one of the formats.
+    pub(crate) fn is_marked(head: &[u8], len: u64) -> bool {
+        Self::from_bytes(head, len).is_some()
     }
 
     fn from_bytes(head: &[u8], len: u64) -> Option<Self> {
@@ -154,7 +159,49 @@ fn is_aeroset(head: &[u8]) -> bool {
 }
 
 /// What a file that is none of ours looks like, for an error message.
-pub(crate) fn looks_like(head: &[u8]) -> Option<&'static str> {
+pub(crate) fn looks_like(head: &[u8], len: u64) -> Option<String> {
+    if let Some(what) = known_as(head) {
+        return Some(what.to_owned());
+    }
+    if head.len() >= 8 && head.iter().all(|&byte| byte == 0) {
+        return Some(format!(
+            "zeros ({len} bytes: a download that was never filled?)"
+        ));
+    }
+    // Protocol Buffers have no mark; this is how the fields of a model begin.
+    if matches!(head, [0x08, 1..=20, 0x12, ..]) {
+        return Some("an ONNX model".to_owned());
+    }
+    let text = text_of(head)?;
+    let line = text
+        .trim_start()
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim_end();
+    let more = if (line.len() as u64) < len { "..." } else { "" };
+    let what = match text.trim_start().starts_with(['{', '[']) {
+        true => "JSON",
+        false => "text",
+    };
+    (len >= 4 && !line.is_empty()).then(|| format!("{what}: {line}{more}"))
+}
+
+/// The beginning of a text: printable characters, the last of which may be cut.
+fn text_of(head: &[u8]) -> Option<&str> {
+    let text = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(head.get(..error.valid_up_to())?).ok()?
+        }
+        Err(_) => return None,
+    };
+    let is_text = |c: char| !c.is_control() || c.is_ascii_whitespace();
+    text.chars().all(is_text).then_some(text)
+}
+
+/// What the first bytes are the mark of, if they are one that is known.
+fn known_as(head: &[u8]) -> Option<&'static str> {
     let known: &[(&[u8], &str)] = &[
         (b"\x89PNG", "a PNG image"),
         (b"\xFF\xD8\xFF", "a JPEG image"),
@@ -170,6 +217,13 @@ pub(crate) fn looks_like(head: &[u8]) -> Option<&'static str> {
         (b"\x80\x02", "a Python pickle"),
         (b"\x80\x04", "a Python pickle"),
         (b"%PDF", "a PDF document"),
+        (b"PAR1", "a Parquet file"),
+        (b"ARROW1", "an Arrow file"),
+        (b"7z\xBC\xAF\x27\x1C", "a 7z archive"),
+        (b"BZh", "a bzip2 archive"),
+        (b"\xFD7zXZ\0", "an xz archive"),
+        (b"tjgg", "a GGML model"),
+        (b"lmgg", "a GGML model"),
         (b"\x7FELF", "a program"),
         (
             b"version https://git-lfs",
@@ -179,6 +233,10 @@ pub(crate) fn looks_like(head: &[u8]) -> Option<&'static str> {
         (b"<!doctype", "an HTML page"),
         (b"<html", "an HTML page"),
     ];
+    // This one's mark is after a length.
+    if head.get(4..8) == Some(b"TFL3") {
+        return Some("a TensorFlow Lite model");
+    }
     known
         .iter()
         .find(|(magic, _)| head.starts_with(magic))

@@ -75,6 +75,7 @@ pub mod convert;
 mod error;
 mod format;
 mod json;
+mod options;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
 
@@ -88,13 +89,14 @@ pub use format::Format;
 pub use json::to_json;
 #[cfg(feature = "mag")]
 pub use mag_format as mag;
+pub use options::ReadOptions;
 #[cfg(feature = "primitiv")]
 pub use primitiv_format as primitiv;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
-    At, Bytes, DType, Element, FileError, FileSource, Item, Kind, Order, Outcome, Report, Shape,
-    Source, SourceError, Tensor, Value, VerifyOptions, WriteOptions, bf16, f16,
+    At, Bytes, DType, Element, FileError, FileId, FileSource, Item, Kind, Notice, Order, Outcome,
+    Report, Shape, Source, SourceError, Tensor, Value, VerifyOptions, WriteOptions, bf16, f16,
 };
 
 #[cfg(feature = "ztensor")]

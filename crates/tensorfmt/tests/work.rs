@@ -94,7 +94,9 @@ fn opening_and_reading_take_no_more_than_they_did() {
     for (format, most_calls, most_bytes) in budget {
         let bytes = Bytes::from(file(format));
         let opened = bytes.clone();
-        let (calls, total, archive) = cost(|| Archive::from_source_as(opened, format).unwrap());
+        let (calls, total, archive) = cost(|| {
+            Archive::from_source_as(opened, format, &tensorfmt::ReadOptions::default()).unwrap()
+        });
         let calls = calls as f64 / COUNT as f64;
         let each = total / COUNT;
         println!("{format}: {calls:.2} allocations, {each} bytes for each tensor");
@@ -114,7 +116,8 @@ fn opening_and_reading_take_no_more_than_they_did() {
             bytes,
             asked: asked.clone(),
         };
-        let archive = Archive::from_source_as(source, format).unwrap();
+        let archive =
+            Archive::from_source_as(source, format, &tensorfmt::ReadOptions::default()).unwrap();
         let data: Vec<Range<u64>> = archive
             .entries()
             .iter()
@@ -146,7 +149,12 @@ fn opening_and_reading_take_no_more_than_they_did() {
         .unwrap();
     let asked = Arc::new(Mutex::new(Vec::new()));
     let bytes = Bytes::from(builder.to_vec().unwrap());
-    let archive = Archive::from_source_as(Watched { bytes, asked }, Format::Mag).unwrap();
+    let archive = Archive::from_source_as(
+        Watched { bytes, asked },
+        Format::Mag,
+        &tensorfmt::ReadOptions::default(),
+    )
+    .unwrap();
     let entry = archive.entries()[0];
     let (tensor, peak) = test_data::alloc::peak_of(|| archive.read_entry(&entry).unwrap());
     assert!(peak < len * 4 + 8192, "{peak} bytes at once");

@@ -41,6 +41,19 @@ pub struct Limits {
     pub max_window_bytes: u64,
 }
 
+tensor_core::limits_by_name!(Limits {
+    max_tensors,
+    max_index_overhead,
+    max_dims,
+    max_custom_items,
+    max_depth,
+    max_decoded_bytes,
+    max_manifest_bytes,
+    max_composed_bytes,
+    max_unsized_bytes,
+    max_window_bytes,
+});
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tensor_core::{AtomicFile, Output, Ticker, WriteOptions};
+use tensor_core::{Output, Ticker};
 use tensorfmt::convert::ModelTensor;
 use tensorfmt::{Archive, Entry, Error, Value};
 
@@ -14,7 +14,9 @@ use crate::failure::Failure;
 use crate::measure::{Measures, Survey};
 use crate::output::escape;
 use crate::progress::Meter;
+use crate::signals::Graceful;
 use crate::stats::Number;
+use crate::target::create;
 
 /// Everything but the data.
 const PAGE: &str = include_str!("page.html");
@@ -90,7 +92,7 @@ pub(crate) fn write(
     archive: &Archive,
     path: &Path,
     entries: &[Entry<'_>],
-    (target, measure): (&Path, bool),
+    (target, measure, force): (&Path, bool, bool),
     common: &Common,
 ) -> Result<(), Failure> {
     let measured = match measure {
@@ -135,12 +137,13 @@ pub(crate) fn write(
     let json = json.replace('<', "\\u003c");
     let (head, tail) = PAGE.split_once("@DATA@").unwrap_or((PAGE, ""));
     let save = || -> Result<(), Error> {
-        let mut file = AtomicFile::create(target, &WriteOptions::default())?;
+        let mut file = create(target, force, common)?;
         file.put(head.as_bytes())?;
         file.put(json.as_bytes())?;
         file.put(tail.as_bytes())?;
         Ok(file.commit()?)
     };
+    let _graceful = Graceful::new();
     save().map_err(|error| Failure::about(target, &error))
 }
 

@@ -91,7 +91,9 @@ impl Traced {
             bytes: fs::read(path).unwrap().into(),
             reads: reads.clone(),
         };
-        let archive = Archive::from_source_as(traced, target.format()).unwrap();
+        let archive =
+            Archive::from_source_as(traced, target.format(), &tensorfmt::ReadOptions::default())
+                .unwrap();
         (archive, reads)
     }
 }
@@ -121,7 +123,12 @@ fn saving_over_a_mapped_file_keeps_its_views_and_gives_a_whole_file() {
     let everywhere = Everywhere::new(&[("w", floats(&[1.0, 2.0, 3.0]))]);
     for (target, path) in everywhere.single() {
         let label = target.name();
-        let archive = Archive::from_source_as(map(path), target.format()).unwrap();
+        let archive = Archive::from_source_as(
+            map(path),
+            target.format(),
+            &tensorfmt::ReadOptions::default(),
+        )
+        .unwrap();
         let view = archive.read("w").or_else(|_| archive.read("")).unwrap();
         assert_eq!(view.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0], "{label}");
         // The same tensors from the map itself, then others and one more.
@@ -218,7 +225,12 @@ fn fifty_open_files_are_not_mapped() {
     #[cfg(feature = "mmap")]
     {
         let (target, path) = &everywhere.files[0];
-        let mapped = Archive::from_source_as(map(path), target.format()).unwrap();
+        let mapped = Archive::from_source_as(
+            map(path),
+            target.format(),
+            &tensorfmt::ReadOptions::default(),
+        )
+        .unwrap();
         let view = mapped.read("w").unwrap();
         drop(mapped);
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
@@ -324,13 +336,25 @@ fn file_map_and_memory_agree_on_every_hand_assembled_file() {
             let path = folder.path().join("case");
             fs::write(&path, &case.bytes).unwrap();
             let file = FileSource::open(&path).unwrap();
-            let file = account(Archive::from_source_as(file, known));
+            let file = account(Archive::from_source_as(
+                file,
+                known,
+                &tensorfmt::ReadOptions::default(),
+            ));
             let bytes = Bytes::from(case.bytes);
-            let memory = account(Archive::from_source_as(bytes, known));
+            let memory = account(Archive::from_source_as(
+                bytes,
+                known,
+                &tensorfmt::ReadOptions::default(),
+            ));
             assert_eq!(file, memory, "{} {}", format.name, case.name);
             #[cfg(feature = "mmap")]
             {
-                let mapped = account(Archive::from_source_as(map(&path), known));
+                let mapped = account(Archive::from_source_as(
+                    map(&path),
+                    known,
+                    &tensorfmt::ReadOptions::default(),
+                ));
                 assert_eq!(mapped, memory, "{} {}", format.name, case.name);
             }
             compared += 1;
@@ -1189,7 +1213,9 @@ fn checksums_do_not_depend_on_how_the_data_is_cut() {
             );
             // What one cut has written another one verifies.
             let cut = Cut(bytes.clone().into(), (window * 7 / 5).max(1));
-            let archive = Archive::from_source_as(cut, target.format()).unwrap();
+            let archive =
+                Archive::from_source_as(cut, target.format(), &tensorfmt::ReadOptions::default())
+                    .unwrap();
             let mut verify = VerifyOptions::default();
             verify.threads = threads;
             let report = archive.verify(&verify).unwrap();
