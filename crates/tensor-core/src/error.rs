@@ -99,7 +99,7 @@ pub struct Truncated {
 /// A value above a caller-tunable limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{value} is above the limit of {max}; to accept it, raise `{limit}` of the reader's limits ({at})"
+    "{value} is above the limit of {max} ({at}); the file may be fine: raise `{limit}` of the reader's limits to accept it (--limit {limit}={value} on the command line)"
 )]
 pub struct LimitExceeded {
     /// The name of the field of `Limits`.

@@ -174,8 +174,8 @@ pub(crate) enum Algorithm {
 #[command(after_help = "Examples:\n  \
     tensorfmt convert model.mag model.safetensors\n  \
     tensorfmt convert model.safetensors model.mag --cast f32 --force\n  \
-    tensorfmt convert model.mag layer.mag --filter 'layer.0.*' --rename 's/^layer\\.0\\.//' --force\n  \
-    tensorfmt convert model.mag renamed.mag --rename 's/(\\w+)\\.(\\d+)/${1}_$2/' --force\n  \
+    tensorfmt convert model.mag layer.mag --filter 'encoder.*' --rename 's/^encoder\\.//' --force\n  \
+    tensorfmt convert model.mag renamed.mag --rename 's/(\\w+)\\.(\\w+)/${2}_of_$1/' --force\n  \
     tensorfmt convert model.mag dashes.mag --rename 's/\\./-/g' --force\n  \
     tensorfmt convert model.mag noted.mag --set-metadata steps=12 --set-text commit=007 --force\n  \
     tensorfmt convert model.mag - --to safetensors > model.safetensors\n\n\

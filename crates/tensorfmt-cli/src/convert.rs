@@ -15,7 +15,7 @@ use tensorfmt::{Archive, DType, Value, WriteOptions};
 use crate::Outcome;
 use crate::cli::{ChecksumArg, Common, Convert, LayoutArg};
 use crate::failure::{Failure, INVALID, UNSUPPORTED, complain};
-use crate::input::{Globs, Input, matches_nothing};
+use crate::input::{Globs, Idle, Input};
 use crate::output::escape;
 use crate::progress::Meter;
 use crate::rename::Rename;
@@ -243,20 +243,18 @@ impl Edits {
     fn apply(&self, model: &mut Model) -> Result<Vec<report::Note>, Failure> {
         let mut notes = Vec::new();
         let names = model.tensors.iter().map(ModelTensor::name);
-        let allowed = self.allow_empty;
-        self.filter.must_match("--filter", names.clone(), allowed)?;
-        self.exclude.must_match("--exclude", names, allowed)?;
+        let mut idle = Idle::default();
+        self.filter.note_idle("--filter", names.clone(), &mut idle);
+        self.exclude.note_idle("--exclude", names, &mut idle);
         model.retain(|name| self.keeps(name));
         for rename in &self.renames {
             let mut names = model.tensors.iter().map(ModelTensor::name);
-            if !allowed && !names.any(|name| rename.matches(name)) {
-                return Err(matches_nothing("--rename", rename.pattern()));
+            if !names.any(|name| rename.matches(name)) {
+                idle.note("--rename", rename.pattern());
+                continue;
             }
-            let mut changed = 0;
-            for tensor in &model.tensors {
-                changed += u64::from(rename.apply(tensor.name()) != tensor.name());
-            }
-            if changed == 0 {
+            let same = |tensor: &ModelTensor| rename.apply(tensor.name()) == tensor.name();
+            if model.tensors.iter().all(same) {
                 notes.push(report::Note::idle(
                     "--rename",
                     "it leaves every name as it is",
@@ -265,7 +263,8 @@ impl Edits {
             model.rename(|name| rename.apply(name))?;
         }
         let keys = model.metadata.iter().map(|(key, _)| key.as_str());
-        self.drop.must_match("--drop-metadata", keys, allowed)?;
+        self.drop.note_idle("--drop-metadata", keys, &mut idle);
+        idle.check(self.allow_empty)?;
         model.drop_metadata(|key| self.drop.matches(key));
         for (key, value) in &self.set {
             if model.metadata.contains(&(key.clone(), value.clone())) {

@@ -151,25 +151,37 @@ impl Globs {
         self.0.iter().any(|pattern| pattern.matches(name))
     }
 
-    /// Fails where one of the patterns matches none of the names, unless that is allowed: most often it
-    /// is misspelt, and what it was meant for would be passed over without a word.
-    pub(crate) fn must_match<'a>(
+    /// Notes the patterns that match none of the names.
+    pub(crate) fn note_idle<'a>(
         &self,
         option: &str,
         names: impl Iterator<Item = &'a str> + Clone,
-        allow_empty: bool,
-    ) -> Result<(), Failure> {
-        let idle = |pattern: &&glob::Pattern| !names.clone().any(|name| pattern.matches(name));
-        match self.0.iter().find(idle).filter(|_| !allow_empty) {
-            Some(pattern) => Err(matches_nothing(option, pattern.as_str())),
-            None => Ok(()),
+        idle: &mut Idle,
+    ) {
+        for pattern in &self.0 {
+            if !names.clone().any(|name| pattern.matches(name)) {
+                idle.note(option, pattern.as_str());
+            }
         }
     }
 }
 
-/// The failure of an option that applies to nothing.
-pub(crate) fn matches_nothing(option: &str, pattern: &str) -> Failure {
-    Failure::usage(format!(
-        "{option} {pattern:?} matches nothing; --allow-empty goes on all the same"
-    ))
+/// Options that apply to nothing: most often a pattern is misspelt, and what it was meant for would be
+/// passed over without a word.
+#[derive(Debug, Default)]
+pub(crate) struct Idle(Vec<String>);
+
+impl Idle {
+    pub(crate) fn note(&mut self, option: &str, pattern: &str) {
+        self.0.push(format!("{option} {pattern:?} matches nothing"));
+    }
+
+    /// Fails where there are any, unless that is allowed.
+    pub(crate) fn check(mut self, allow_empty: bool) -> Result<(), Failure> {
+        if let Some(last) = self.0.last_mut().filter(|_| !allow_empty) {
+            last.push_str("; --allow-empty goes on all the same");
+            return Err(Failure::usage(self.0.join("\n")));
+        }
+        Ok(())
+    }
 }

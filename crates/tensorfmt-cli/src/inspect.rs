@@ -11,7 +11,7 @@ use tensorfmt::{Archive, Entry, Value, to_json};
 use crate::Outcome;
 use crate::cli::{Common, Inspect};
 use crate::failure::Failure;
-use crate::input::{Globs, Input};
+use crate::input::{Globs, Idle, Input};
 use crate::output::{Columns, Out, escape, human, table};
 use crate::target::{is_not_input, may_write};
 
@@ -76,7 +76,9 @@ pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
     if !globs.is_empty() {
         let all = archive.entries();
         let names = all.iter().map(|entry| entry.name());
-        globs.must_match("--filter", names, args.allow_empty)?;
+        let mut idle = Idle::default();
+        globs.note_idle("--filter", names, &mut idle);
+        idle.check(args.allow_empty)?;
     }
     let wanted = |entry: &Entry<'_>| globs.is_empty() || globs.matches(entry.name());
     let entries: Vec<Entry<'_>> = archive.entries().into_iter().filter(wanted).collect();

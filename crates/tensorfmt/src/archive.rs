@@ -507,13 +507,14 @@ fn aero_options(options: &ReadOptions) -> aero_format::ReadOptions {
 fn is_set(source: &FileSource, path: &Path) -> Result<bool> {
     let len = source.size();
     let head = source.read(0..len.min(Format::DETECT_LEN as u64))?;
-    let json = head.trim_ascii_start().starts_with(b"{");
+    let json = Format::is_marked(&head, len) && head.trim_ascii_start().starts_with(b"{");
     let named = path
         .to_string_lossy()
         .to_ascii_lowercase()
         .ends_with(".aeroset.json");
     let aero = Format::detect(&head, len, Some(path)) == Some(Format::Aero);
-    Ok(aero && !head.starts_with(b"AERO") && (json || named))
+    let is_text = head.trim_ascii_start().starts_with(b"{") || looks_like(&head, len).is_none();
+    Ok(aero && !head.starts_with(b"AERO") && (json || named && is_text))
 }
 
 /// Edits between two names, of which only the first 200 characters count.

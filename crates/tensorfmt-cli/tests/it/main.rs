@@ -12,6 +12,7 @@ mod contract;
 mod faults;
 mod forms;
 mod saving;
+mod silence;
 mod verbs;
 
 use std::path::{Path, PathBuf};

@@ -275,7 +275,8 @@ fn refuse(error: Error) -> Error {
 /// Nothing would be converted.
 pub(crate) fn none_left(had: usize) -> Error {
     Error::Usage(format!(
-        "none of the {had} tensors of the input would be left, and `allow_empty` is not set"
+        "none of the {had} tensors of the input would be left (`allow_empty`, --allow-empty on the \
+        command line, allows that)"
     ))
 }
 
