@@ -49,20 +49,21 @@ pub(crate) fn run(args: &Extract, common: &Common) -> Outcome {
             &archive.no_such_tensor(&args.name),
         ));
     };
-    let head = match (npy, header(tensor)) {
-        (false, _) => Vec::new(),
-        (true, Some(head)) => head,
-        (true, None) => {
+    let data = tensor
+        .data()
+        .map_err(|error| Failure::about(&input.path, &error))?;
+    let head = match npy.then(|| header(tensor, data.size())) {
+        None => Vec::new(),
+        Some(Ok(head)) => head,
+        Some(Err(reason)) => {
             let name = escape(&args.name).into_owned();
             complain(&format!(
-                "{name:?}: NumPy has no such dtype; extract the bytes as .bin"
+                "{name:?}: {}; extract the bytes as .bin",
+                escape(&reason)
             ));
             return Ok(ExitCode::from(UNSUPPORTED));
         }
     };
-    let data = tensor
-        .data()
-        .map_err(|error| Failure::about(&input.path, &error))?;
     let meter = Meter::new(data.size(), common);
     let progress = |bytes| meter.tick(bytes);
     let ticker = Ticker::new(Some(&progress));
@@ -94,10 +95,9 @@ fn put<O: Output>(
     Ok(sink.into_inner())
 }
 
-/// The head of an .npy file, version 1.0 or, for very many dims, 2.0: a dictionary as Python would
-/// print it, filled up so that the data starts at a multiple of 64.
-fn header(tensor: &ModelTensor) -> Option<Vec<u8>> {
-    let kind = match tensor.dtype()? {
+/// How NumPy calls a dtype.
+fn kind(dtype: DType) -> Option<&'static str> {
+    Some(match dtype {
         DType::Bool => "|b1",
         DType::U8 => "|u1",
         DType::I8 => "|i1",
@@ -113,7 +113,39 @@ fn header(tensor: &ModelTensor) -> Option<Vec<u8>> {
         DType::C64 => "<c8",
         DType::C128 => "<c16",
         _ => return None,
-    };
+    })
+}
+
+/// The most dims that NumPy counts.
+const MAX_NPY_DIMS: usize = 64;
+
+/// The head of an .npy file, version 1.0 or, for very many digits, 2.0: a dictionary as Python would
+/// print it, filled up so that the data, which has `len` bytes, starts at a multiple of 64. Or why
+/// NumPy couldn't open such a file.
+fn header(tensor: &ModelTensor, len: u64) -> Result<Vec<u8>, String> {
+    let no_kind = || format!("NumPy has no dtype {}", tensor.dtype_name());
+    let dtype = tensor.dtype().ok_or_else(no_kind)?;
+    let kind = kind(dtype).ok_or_else(no_kind)?;
+    let dims = tensor.shape().dims();
+    if dims.len() > MAX_NPY_DIMS {
+        let rank = dims.len();
+        return Err(format!("NumPy holds {MAX_NPY_DIMS} dims, this has {rank}"));
+    }
+    // It multiplies all dims but those of 0.
+    let size = dtype.size().unwrap_or(1);
+    let counted = dims.iter().filter(|&&dim| dim > 0);
+    let bytes = counted.copied().try_fold(size, u64::checked_mul);
+    if bytes.is_none_or(|bytes| i64::try_from(bytes).is_err()) {
+        let shape = tensor.shape();
+        return Err(format!("the dims {shape} are too large for NumPy"));
+    }
+    let expected = tensor.shape().elements().saturating_mul(size);
+    if expected != len {
+        let shape = tensor.shape();
+        return Err(format!(
+            "{dtype} of shape {shape} takes {expected} bytes, and there are {len}"
+        ));
+    }
     let fortran = if tensor.order() == Order::ColumnMajor {
         "True"
     } else {
@@ -137,7 +169,8 @@ fn header(tensor: &ModelTensor) -> Option<Vec<u8>> {
         None => {
             let len = (12 + dict.len() + 1).next_multiple_of(64) - 12;
             head.extend_from_slice(&[2, 0]);
-            head.extend_from_slice(&u32::try_from(len).ok()?.to_le_bytes());
+            let len = u32::try_from(len).map_err(|_| "the head of the file is too long")?;
+            head.extend_from_slice(&len.to_le_bytes());
             12
         }
     };
@@ -145,5 +178,5 @@ fn header(tensor: &ModelTensor) -> Option<Vec<u8>> {
     let len = (fixed + dict.len() + 1).next_multiple_of(64);
     head.resize(len - 1, b' ');
     head.push(b'\n');
-    Some(head)
+    Ok(head)
 }

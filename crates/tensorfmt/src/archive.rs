@@ -39,7 +39,7 @@ pub enum Archive {
     Primitiv(primitiv_format::Archive),
     /// A safetensors file.
     #[cfg(feature = "safetensors")]
-    Safetensors(crate::safetensors::Archive),
+    Safetensors(safetensors_format::Archive),
     /// Never there: what keeps a build without any codec a program.
     #[doc(hidden)]
     Never(Infallible),
@@ -69,7 +69,7 @@ pub enum Entry<'a> {
     Primitiv(&'a primitiv_format::Entry),
     /// Of a safetensors file.
     #[cfg(feature = "safetensors")]
-    Safetensors(&'a crate::safetensors::Entry),
+    Safetensors(&'a safetensors_format::Entry),
     /// Never there.
     #[doc(hidden)]
     Never(&'a Infallible),
@@ -213,9 +213,12 @@ impl Archive {
                 Ok(Self::Primitiv(archive))
             }
             #[cfg(feature = "safetensors")]
-            Format::Safetensors => Ok(Self::Safetensors(crate::safetensors::Archive::from_source(
-                source,
-            )?)),
+            Format::Safetensors => {
+                let mut own = safetensors_format::ReadOptions::default();
+                options.set_limits(|name, value| own.limits.set(name, value));
+                let archive = safetensors_format::Archive::from_source(source, &own)?;
+                Ok(Self::Safetensors(archive))
+            }
             #[allow(unreachable_patterns, reason = "a build may have every codec")]
             _ => Err(Error::Disabled(format)),
         }
@@ -396,6 +399,19 @@ impl Archive {
         with_both!(self, entry, (archive, entry) => Ok(archive.data(entry)?), else foreign())
     }
 
+    /// A tensor's bytes as the file stores them, whatever its dtype.
+    ///
+    /// # Errors
+    /// What the codec finds; an entry of another archive is an error.
+    pub fn stored(&self, entry: &Entry<'_>) -> Result<Arc<dyn Source>> {
+        match (self, entry) {
+            #[cfg(feature = "safetensors")]
+            (Self::Safetensors(archive), Entry::Safetensors(entry)) => Ok(archive.stored(entry)?),
+            // Formats whose codec can't tell yet where such bytes end.
+            _ => self.data(entry),
+        }
+    }
+
     /// Tensors with everything that the file, whose metadata this is, says about them, for a model.
     pub(crate) fn model_tensors(
         &self,
@@ -437,6 +453,10 @@ impl Archive {
             #[cfg(feature = "primitiv")]
             (Self::Primitiv(archive), Entry::Primitiv(entry)) => {
                 crate::codec::primitiv::model_tensor(archive, entry)
+            }
+            #[cfg(feature = "safetensors")]
+            (Self::Safetensors(archive), Entry::Safetensors(entry)) => {
+                crate::codec::safetensors::model_tensor(archive, entry)
             }
             _ => crate::codec::tensor(
                 entry.name(),
@@ -590,7 +610,7 @@ impl<'a> Entry<'a> {
 
     /// What only this format says about a tensor, under the keys of listings.
     pub fn extras(&self) -> Vec<(&'static str, Value)> {
-        with_inner!(self, entry => entry.extras())
+        with_inner!(self, entry => DescribeEntry::extras(*entry))
     }
 }
 

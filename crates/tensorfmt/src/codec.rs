@@ -100,6 +100,9 @@ pub(crate) enum Native {
     /// The parts of its address.
     #[cfg(feature = "primitiv")]
     Primitiv(Vec<String>),
+    /// The tensor itself, with its dtype, its extra keys and its bytes.
+    #[cfg(feature = "safetensors")]
+    Safetensors(safetensors_format::Archive, safetensors_format::Entry),
     /// How it was stored, with all custom fields.
     #[cfg(feature = "ztensor")]
     Ztensor(ztensor_format::TensorOptions),

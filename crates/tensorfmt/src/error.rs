@@ -32,7 +32,7 @@ pub enum Error {
     /// A safetensors file.
     #[cfg(feature = "safetensors")]
     #[error(transparent)]
-    Safetensors(#[from] crate::safetensors::Error),
+    Safetensors(#[from] safetensors_format::Error),
     /// The file is of none of the formats.
     #[error("not a tensor file of a known format (starts with {head:02x?}){hint}")]
     UnknownFormat {
@@ -121,7 +121,7 @@ impl Error {
             #[cfg(feature = "primitiv")]
             Self::Primitiv(primitiv_format::Error::Source(error)) => Some(error),
             #[cfg(feature = "safetensors")]
-            Self::Safetensors(crate::safetensors::Error::Source(error)) => Some(error),
+            Self::Safetensors(safetensors_format::Error::Source(error)) => Some(error),
             Self::Source(error) => Some(error),
             Self::InFile { error, .. } => error.source_error(),
             _ => None,

@@ -76,8 +76,6 @@ mod error;
 mod format;
 mod json;
 mod options;
-#[cfg(feature = "safetensors")]
-pub mod safetensors;
 
 #[cfg(feature = "aero")]
 pub use aero_format as aero;
@@ -92,6 +90,8 @@ pub use mag_format as mag;
 pub use options::ReadOptions;
 #[cfg(feature = "primitiv")]
 pub use primitiv_format as primitiv;
+#[cfg(feature = "safetensors")]
+pub use safetensors_format as safetensors;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{

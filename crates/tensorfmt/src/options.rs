@@ -56,6 +56,8 @@ fn known_limits() -> Vec<&'static str> {
     known.extend(aero_format::Limits::NAMES);
     #[cfg(feature = "primitiv")]
     known.extend(primitiv_format::Limits::NAMES);
+    #[cfg(feature = "safetensors")]
+    known.extend(safetensors_format::Limits::NAMES);
     known.sort_unstable();
     known.dedup();
     known

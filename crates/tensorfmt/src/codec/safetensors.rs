@@ -1,11 +1,11 @@
 use std::borrow::Cow;
 
-use tensor_core::{Order, Value};
+use safetensors_format::{Archive, Builder, DTypeCode, Entry};
+use tensor_core::{DType, Order, Value};
 
-use super::{Capabilities, Describe, DescribeEntry, Prepared};
+use super::{Capabilities, Describe, DescribeEntry, Native, Prepared};
 use crate::Result;
-use crate::convert::{Loss, Model, Options, Record};
-use crate::safetensors::{Archive, Builder, Entry, name_of};
+use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable};
 
 impl Describe for Archive {
     fn version_name(&self) -> String {
@@ -15,7 +15,7 @@ impl Describe for Archive {
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
         self.metadata()
             .iter()
-            .map(|(key, value)| (key.clone(), value.as_str().into()))
+            .map(|meta| (meta.key().into(), meta.value().into()))
             .collect()
     }
 }
@@ -26,12 +26,50 @@ impl DescribeEntry for Entry {
     }
 
     fn stored_dtype(&self) -> Cow<'_, str> {
-        Cow::Borrowed(self.dtype_code())
+        Cow::Borrowed(self.dtype_code().name())
+    }
+
+    fn extras(&self) -> Vec<(&'static str, Value)> {
+        let pairs = Entry::extras(self).map(|extra| (extra.key().into(), extra.value()));
+        let pairs: Vec<(Value, Value)> = pairs.collect();
+        match pairs.is_empty() {
+            true => Vec::new(),
+            false => vec![("extra", Value::Map(pairs))],
+        }
+    }
+}
+
+/// A tensor with its bytes as they are stored, whatever its dtype.
+pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
+    let mut tensor = super::tensor(
+        entry.name(),
+        entry.dtype(),
+        match entry.dtype() {
+            Some(dtype) if dtype != DType::Opaque => dtype.name().into(),
+            _ => entry.stored_dtype(),
+        },
+        entry.shape(),
+        entry.order(),
+        archive.stored(entry).map_err(Unreadable::of),
+    );
+    tensor.native = Some(Native::Safetensors(archive.clone(), entry.clone()));
+    tensor
+}
+
+/// What is lost of a tensor that leaves the format.
+pub(crate) fn lose_extras(name: &str, native: &Native, losses: &mut Vec<Loss>) {
+    let Native::Safetensors(_, entry) = native else {
+        return;
+    };
+    for extra in Entry::extras(entry) {
+        let reason = "a key of the tensor's own, which only a safetensors file has";
+        let item = format!("{name}: {}", extra.key());
+        losses.push(Loss::new(LossKind::Attribute, item, reason));
     }
 }
 
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
-    holds: |dtype| name_of(dtype).is_some(),
+    holds: |dtype| DTypeCode::from_dtype(dtype).is_some(),
     ranks: 0..=usize::MAX,
     empty: true,
     order: Order::RowMajor,
@@ -59,16 +97,22 @@ pub(crate) fn build(
             losses.push(Record::has_no_place());
         }
     }
-    for Prepared {
-        name,
-        dtype,
-        shape,
-        order,
-        data,
-        ..
-    } in tensors
-    {
-        builder.deferred(name, dtype, shape, order, data)?;
+    for tensor in tensors {
+        let (name, dtype, shape) = (tensor.name, tensor.dtype, tensor.shape);
+        match &tensor.native {
+            Some(Native::Safetensors(archive, entry))
+                if entry.dtype().unwrap_or(DType::Opaque) == dtype && *entry.shape() == shape =>
+            {
+                builder.copy_as(name, archive, entry)?;
+            }
+            Some(Native::Safetensors(_, entry)) => {
+                builder.deferred(name, dtype, shape, tensor.order, tensor.data)?;
+                builder.extras_like(entry)?;
+            }
+            _ => {
+                builder.deferred(name, dtype, shape, tensor.order, tensor.data)?;
+            }
+        }
     }
     Ok(builder)
 }

@@ -12,7 +12,7 @@ use super::{
     Layout, Loss, LossKind, Model, ModelTensor, Options, Plan, Refusal, Remedy, Target, Unreadable,
 };
 use crate::archive::never_there;
-use crate::codec::{self, Capabilities, Prepared};
+use crate::codec::{self, Capabilities, Native, Prepared};
 use crate::{Error, Format, Result};
 
 /// What `target` can hold, `None` where this build leaves it out.
@@ -58,7 +58,7 @@ pub(crate) enum Writer {
     #[cfg(feature = "primitiv")]
     Primitiv(codec::primitiv::Writer),
     #[cfg(feature = "safetensors")]
-    Safetensors(crate::safetensors::Builder),
+    Safetensors(safetensors_format::Builder),
     /// Never there: what keeps a build without any codec a program.
     Never(Infallible),
 }
@@ -394,8 +394,12 @@ fn prepare(
             losses.push(Loss::new(LossKind::Value, &*name, reason));
         }
     }
+    let own = safetensors_native(tensor.native.as_ref());
     let native = tensor.native.filter(|_| home && !changes);
-    if let (Some(dtype), Ok(data), true) = (tensor.dtype, &tensor.data, native.is_some()) {
+    // Bytes of an unknown dtype can still be copied within such a format.
+    let unknown = own.as_ref().map(|_| DType::Opaque);
+    let copied = tensor.dtype.or(unknown);
+    if let (Some(dtype), Ok(data), true) = (copied, &tensor.data, native.is_some()) {
         let (shape, order, data) = (tensor.shape, tensor.order, data.clone());
         let attributes = tensor.attributes;
         return Ok(Ok(Prepared {
@@ -466,6 +470,10 @@ fn prepare(
         let reason = format!("{checksum} is of the source's bytes and is not carried over");
         losses.push(Loss::new(LossKind::Checksum, &*name, reason));
     }
+    #[cfg(feature = "safetensors")]
+    if let (false, Some(native)) = (home, &own) {
+        codec::safetensors::lose_extras(&name, native, losses);
+    }
     let attributes = tensor.attributes;
     Ok(Ok(Prepared {
         name,
@@ -474,8 +482,17 @@ fn prepare(
         order,
         data,
         attributes,
-        native: None,
+        native: own.filter(|_| home),
     }))
+}
+
+/// What a safetensors file says about a tensor, which stays with it also where its data changes.
+fn safetensors_native(native: Option<&Native>) -> Option<Native> {
+    match native {
+        #[cfg(feature = "safetensors")]
+        Some(native @ Native::Safetensors(..)) => Some(native.clone()),
+        _ => None,
+    }
 }
 
 /// What a tensor of this dtype is to be cast to, if the cast that was asked for is about it.

@@ -1,0 +1,446 @@
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use tensor_core::{
+    DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker, WriteOptions,
+    hinted_vec, walk,
+};
+
+use crate::layout::{Header, METADATA, PREFIX};
+use crate::limits::MAX_HEADER;
+use crate::{Archive, BuildError, DTypeCode, Entry, Error, Result};
+
+/// Collects tensors and metadata, then writes a file at once.
+///
+/// The header keeps the order of the calls, `__metadata__` is sorted by key, and the same calls give
+/// the same bytes. Every tensor's data lies at a multiple of its element's size in the file: where
+/// the order of the calls would break that, the data alone is ordered by falling size of the
+/// elements. A tensor shares its bytes with the builder; a deferred one is pulled in windows while it
+/// is written.
+///
+/// ```
+/// use safetensors_format::{Archive, Builder, Bytes, DType, Order, Shape, Tensor};
+///
+/// let mut builder = Builder::new();
+/// builder.tensor("mask", Tensor::from_slice(&[1u8, 0, 1], &[3])?)?;
+/// let source = Bytes::from_static(&[1, 0, 0, 0, 2, 0, 0, 0]);
+/// builder.deferred("steps", DType::I32, Shape::new(&[2])?, Order::RowMajor, source)?;
+/// assert!(builder.data_reordered());
+///
+/// let archive = Archive::from_bytes(builder.to_vec()?)?;
+/// let names: Vec<&str> = archive.entries().iter().map(|entry| entry.name()).collect();
+/// assert_eq!(names, ["mask", "steps"]);
+/// assert_eq!(archive.entries()[1].offset() % 4, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Builder {
+    max_header_bytes: u64,
+    metadata: Vec<(String, String)>,
+    metadata_names: NameTable,
+    tensors: Vec<Planned>,
+    names: NameTable,
+}
+
+struct Planned {
+    name: String,
+    code: DTypeCode,
+    shape: Shape,
+    len: u64,
+    data: Arc<dyn Source>,
+    /// Keys and the JSON of their values.
+    extras: Vec<(String, String)>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            max_header_bytes: MAX_HEADER,
+            metadata: Vec::new(),
+            metadata_names: NameTable::default(),
+            tensors: Vec::new(),
+            names: NameTable::default(),
+        }
+    }
+}
+
+impl Builder {
+    /// A builder of a file with no tensor and no metadata.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How long the header may get; 100,000,000 bytes unless set, which is what the format's own
+    /// library reads.
+    pub fn max_header_bytes(&mut self, bytes: u64) -> &mut Self {
+        self.max_header_bytes = bytes;
+        self
+    }
+
+    /// Adds a pair of `__metadata__`.
+    ///
+    /// # Errors
+    /// [`BuildError::Duplicate`] where the key is taken.
+    pub fn metadata(
+        &mut self,
+        key: impl Into<String>,
+        value: impl Into<String>,
+    ) -> Result<&mut Self> {
+        let pair = (key.into(), value.into());
+        self.metadata_names
+            .push(&mut self.metadata, |(key, _)| key, pair)
+            .map_err(|(key, _)| BuildError::Duplicate { key })?;
+        Ok(self)
+    }
+
+    /// Adds a tensor; its bytes are shared, not copied.
+    ///
+    /// # Errors
+    /// [`BuildError`] where the format can't hold the name, dtype, shape or order, or the name is
+    /// taken.
+    pub fn tensor(&mut self, name: impl Into<String>, tensor: Tensor) -> Result<&mut Self> {
+        let (dtype, shape, order) = (tensor.dtype(), tensor.shape().clone(), tensor.order());
+        self.deferred(name, dtype, shape, order, tensor.data().clone())
+    }
+
+    /// Adds a tensor whose little-endian bytes are pulled from `data` when the file is written.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor), and where `data` has another length than dtype and shape ask
+    /// for.
+    pub fn deferred(
+        &mut self,
+        name: impl Into<String>,
+        dtype: DType,
+        shape: Shape,
+        order: Order,
+        data: impl Source + 'static,
+    ) -> Result<&mut Self> {
+        let name = name.into();
+        let Some(code) = DTypeCode::from_dtype(dtype) else {
+            return Err(BuildError::DType { name, dtype }.into());
+        };
+        if order != Order::RowMajor && !shape.is_order_free() {
+            return Err(BuildError::Order { name }.into());
+        }
+        self.coded(name, code, shape, data)
+    }
+
+    /// Adds a row-major tensor with a dtype that only this format has: one whose elements are
+    /// narrower than a byte.
+    ///
+    /// ```
+    /// use safetensors_format::{Builder, Bytes, DTypeCode, Shape};
+    ///
+    /// let mut builder = Builder::new();
+    /// let data = Bytes::from_static(&[0x21, 0x43]);
+    /// builder.coded("w", DTypeCode::F4, Shape::new(&[2, 2])?, data)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BuildError`] where the name can't be held or is taken, the dtype is unknown, or `data` has
+    /// another length than dtype and shape ask for.
+    pub fn coded(
+        &mut self,
+        name: impl Into<String>,
+        code: DTypeCode,
+        shape: Shape,
+        data: impl Source + 'static,
+    ) -> Result<&mut Self> {
+        let name = name.into();
+        if let DTypeCode::Unknown(code) = code {
+            let code = code.into();
+            return Err(BuildError::UnknownDType { name, code }.into());
+        }
+        self.add(name, code, shape, Arc::new(data), Vec::new())
+    }
+
+    /// Adds a tensor of an archive as it is there: its dtype, known or not, its extra keys, and the
+    /// bytes that it has, which are pulled when the file is written.
+    ///
+    /// ```
+    /// # use safetensors_format::{Archive, Builder, Tensor};
+    /// # let mut old = Builder::new();
+    /// # old.tensor("w", Tensor::from_slice(&[1.0f32], &[1])?)?.metadata("format", "pt")?;
+    /// # let archive = Archive::from_bytes(old.to_vec()?)?;
+    /// let mut builder = Builder::new();
+    /// for entry in archive.entries() {
+    ///     builder.copy(&archive, entry)?;
+    /// }
+    /// for meta in archive.metadata() {
+    ///     builder.metadata(meta.key(), meta.value())?;
+    /// }
+    /// # assert_eq!(builder.to_vec()?, old.to_vec()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BuildError`] where the name is taken, and as [`Archive::stored`].
+    pub fn copy(&mut self, archive: &Archive, entry: &Entry) -> Result<&mut Self> {
+        self.copy_as(entry.name(), archive, entry)
+    }
+
+    /// The same under another name.
+    ///
+    /// # Errors
+    /// As [`copy`](Self::copy).
+    pub fn copy_as(
+        &mut self,
+        name: impl Into<String>,
+        archive: &Archive,
+        entry: &Entry,
+    ) -> Result<&mut Self> {
+        let data = archive.stored(entry)?;
+        let (code, shape) = (entry.dtype_code().clone(), entry.shape().clone());
+        self.add(name.into(), code, shape, data, extras_of(entry))
+    }
+
+    /// Gives the tensor that was added last the extra keys of an archive's entry, for one whose data
+    /// is no longer the entry's.
+    ///
+    /// # Errors
+    /// [`BuildError::NoTensor`] where none was added yet.
+    pub fn extras_like(&mut self, entry: &Entry) -> Result<&mut Self> {
+        let tensor = self.tensors.last_mut().ok_or(BuildError::NoTensor)?;
+        tensor.extras = extras_of(entry);
+        Ok(self)
+    }
+
+    fn add(
+        &mut self,
+        name: String,
+        code: DTypeCode,
+        shape: Shape,
+        data: Arc<dyn Source>,
+        extras: Vec<(String, String)>,
+    ) -> Result<&mut Self> {
+        if name == METADATA {
+            return Err(BuildError::Name.into());
+        }
+        let mut product = Some(1u64);
+        for &dim in shape.dims() {
+            product = product.and_then(|product| product.checked_mul(dim));
+        }
+        if product.is_none() {
+            let dims = shape.to_string();
+            return Err(BuildError::Dims { name, dims }.into());
+        }
+        let len = data.size();
+        if let Some(bits) = code.bits() {
+            let bits = u128::from(bits) * u128::from(shape.elements());
+            if bits % 8 != 0 {
+                return Err(BuildError::PartByte { name, bits }.into());
+            }
+            let error = match u64::try_from(bits / 8) {
+                Ok(expected) if expected == len => None,
+                Ok(expected) => Some(ShapeError::DataLength { expected, got: len }),
+                Err(_) => Some(ShapeError::ByteOverflow),
+            };
+            if let Some(error) = error {
+                return Err(BuildError::Shape { name, error }.into());
+            }
+        }
+        let tensor = Planned {
+            name,
+            code,
+            shape,
+            len,
+            data,
+            extras,
+        };
+        self.names
+            .push(&mut self.tensors, |tensor| &tensor.name, tensor)
+            .map_err(|tensor| BuildError::Duplicate { key: tensor.name })?;
+        Ok(self)
+    }
+
+    /// Whether the data gets another order than the calls had, so that all of it is aligned; the
+    /// header keeps theirs.
+    pub fn data_reordered(&self) -> bool {
+        // The data starts at a multiple of the largest element's size.
+        let mut offset = 0u64;
+        self.tensors.iter().any(|tensor| {
+            let aligned = offset % tensor.code.align() == 0;
+            offset = offset.wrapping_add(tensor.len);
+            !aligned
+        })
+    }
+
+    /// Size of the file in bytes.
+    ///
+    /// # Errors
+    /// [`BuildError::HeaderLength`] where the header is longer than it may, or
+    /// [`BuildError::TooLarge`].
+    pub fn encoded_len(&self) -> Result<u64> {
+        Ok(self.plan()?.file_len)
+    }
+
+    /// The file in memory.
+    ///
+    /// # Errors
+    /// As [`encoded_len`](Self::encoded_len), what a deferred tensor's source fails with, and
+    /// [`BuildError::Changed`] where it has another length by now.
+    pub fn to_vec(&self) -> Result<Vec<u8>> {
+        let plan = self.plan()?;
+        let mut sink = Sink::new(hinted_vec(plan.file_len));
+        self.write(&plan, &mut sink, &WriteOptions::default())?;
+        Ok(sink.into_inner())
+    }
+
+    /// Writes the file to `out`, front to back.
+    ///
+    /// # Errors
+    /// As [`to_vec`](Self::to_vec), and what `out` fails with.
+    #[cfg(feature = "std")]
+    pub fn write_to(&self, out: impl std::io::Write) -> Result<()> {
+        self.write_to_with(out, &WriteOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`write_to`](Self::write_to), or a stop on request.
+    #[cfg(feature = "std")]
+    pub fn write_to_with(
+        &self,
+        out: impl std::io::Write,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        self.write(&self.plan()?, &mut Sink::new(out), options)
+    }
+
+    /// Writes the file at `path`, which appears only when it is complete and is never written
+    /// to while it exists (`tensor_core::AtomicFile`).
+    ///
+    /// # Errors
+    /// As [`write_to`](Self::write_to); the target is then as it was.
+    #[cfg(feature = "std")]
+    pub fn write_file(&self, path: impl AsRef<std::path::Path>) -> Result<()> {
+        self.write_file_with(path, &WriteOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`write_file`](Self::write_file), or a stop on request.
+    #[cfg(feature = "std")]
+    pub fn write_file_with(
+        &self,
+        path: impl AsRef<std::path::Path>,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        // What the format can't hold fails before the first byte.
+        let plan = self.plan()?;
+        let sources = self.tensors.iter().map(|tensor| &*tensor.data);
+        let file = tensor_core::AtomicFile::create_from(path, sources, options)?;
+        let mut sink = Sink::new(file);
+        self.write(&plan, &mut sink, options)?;
+        Ok(sink.into_inner().commit()?)
+    }
+
+    fn write<O: Output>(
+        &self,
+        plan: &Plan,
+        sink: &mut Sink<O>,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        sink.put(&plan.start)?;
+        let ticker = Ticker::new(options.progress);
+        let tensors = plan.order.iter().filter_map(|&at| self.tensors.get(at));
+        for tensor in tensors {
+            // A source that has another length now would shift all that follows.
+            tensor.check_len()?;
+            let walked = walk(&tensor.data, 0..tensor.len, &ticker, |piece| {
+                sink.put(piece).map_err(Error::from)
+            });
+            // That it got shorter is more to the point than that it could not be read.
+            tensor.check_len()?;
+            walked?;
+        }
+        Ok(())
+    }
+
+    fn plan(&self) -> Result<Plan> {
+        let mut order: Vec<usize> = (0..self.tensors.len()).collect();
+        let tensor = |at: usize| self.tensors.get(at);
+        if self.data_reordered() {
+            let align = |at| tensor(at).map_or(0, |tensor| tensor.code.align());
+            order.sort_by_key(|&at| core::cmp::Reverse(align(at)));
+        }
+        let mut ranges = alloc::vec![(0, 0); order.len()];
+        let mut end = 0u64;
+        for &at in &order {
+            let len = tensor(at).map_or(0, |tensor| tensor.len);
+            let begin = end;
+            end = begin.checked_add(len).ok_or(BuildError::TooLarge)?;
+            if let Some(range) = ranges.get_mut(at) {
+                *range = (begin, end);
+            }
+        }
+        let mut header = Header::new();
+        if !self.metadata.is_empty() {
+            let pairs = self.metadata.iter();
+            let mut pairs: Vec<(&str, &str)> =
+                pairs.map(|(key, value)| (&**key, &**value)).collect();
+            pairs.sort_unstable();
+            header.put_metadata(pairs.into_iter());
+        }
+        for (tensor, range) in self.tensors.iter().zip(ranges) {
+            let (code, shape) = (&tensor.code, &tensor.shape);
+            header.put_tensor(&tensor.name, code, shape, range, &tensor.extras);
+        }
+        let start = header.finish();
+        let len = (start.len() as u64).saturating_sub(PREFIX);
+        let max = self.max_header_bytes;
+        if len > max {
+            return Err(BuildError::HeaderLength { len, max }.into());
+        }
+        let file_len = (start.len() as u64).checked_add(end);
+        Ok(Plan {
+            start,
+            order,
+            file_len: file_len.ok_or(BuildError::TooLarge)?,
+        })
+    }
+}
+
+impl Planned {
+    fn check_len(&self) -> Result<(), BuildError> {
+        let (expected, got) = (self.len, self.data.size());
+        if expected == got {
+            return Ok(());
+        }
+        let name = self.name.clone();
+        Err(BuildError::Changed {
+            name,
+            expected,
+            got,
+        })
+    }
+}
+
+struct Plan {
+    /// All before the data.
+    start: Vec<u8>,
+    /// The tensors in the order of their data.
+    order: Vec<usize>,
+    file_len: u64,
+}
+
+fn extras_of(entry: &Entry) -> Vec<(String, String)> {
+    let extras = entry.extras();
+    let pairs = extras.map(|extra| (extra.key().to_string(), extra.json().to_string()));
+    pairs.collect()
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("metadata", &self.metadata.len())
+            .field("tensors", &self.tensors.len())
+            .finish_non_exhaustive()
+    }
+}
