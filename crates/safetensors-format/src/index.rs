@@ -66,6 +66,9 @@ impl Index {
         };
         let size = source.size();
         let mut parser = Parser::new(text, size, data_start, &options.limits);
+        if source.contiguous().is_none() {
+            parser.copy = header_len;
+        }
         parser.header()?;
         check_tiling(&parser)?;
         let Parser {
@@ -211,6 +214,11 @@ fn short(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
+/// Bytes of memory of a tensor while the header is read.
+const RECORD: u64 = size_of::<Record>() as u64;
+/// Bytes of memory of a tensor that is listed; the table of names is smaller than the record.
+const ENTRY: u64 = size_of::<Entry>() as u64;
+
 /// How many shapes are remembered to be found again.
 const SHAPES: usize = 256;
 
@@ -220,8 +228,11 @@ struct Parser<'a> {
     limits: &'a Limits,
     size: u64,
     data_start: u64,
-    /// What the list takes of memory.
+    /// What a copy of the header takes of memory, and texts, shapes and keys.
+    copy: u64,
     memory: u64,
+    /// For how many tensors there is room.
+    room: u64,
     shared: Shared,
     records: Vec<Record>,
     metadata: Vec<MetaEntry>,
@@ -241,7 +252,9 @@ impl<'a> Parser<'a> {
             limits,
             size,
             data_start,
+            copy: 0,
             memory: 0,
+            room: 0,
             shared: Shared {
                 id: ArchiveId::next(),
                 names: String::new(),
@@ -319,9 +332,14 @@ impl<'a> Parser<'a> {
     /// Counts memory, and fails where it is more than the list may take.
     fn take(&mut self, more: u64) -> Result<()> {
         self.memory = self.memory.saturating_add(more);
-        check_index_memory(self.memory)?;
+        // The records are there together with the header, then with the entries.
+        let records = self.room.saturating_mul(RECORD);
+        let entries = self.room.saturating_mul(ENTRY);
+        let memory = records.saturating_add(entries.max(self.copy));
+        let memory = memory.saturating_add(self.memory);
+        check_index_memory(memory)?;
         let max = self.limits.max_index_overhead_bytes;
-        let value = self.memory.saturating_sub(self.size);
+        let value = memory.saturating_sub(self.size);
         self.within("max_index_overhead_bytes", value, max)
     }
 
@@ -387,7 +405,6 @@ impl<'a> Parser<'a> {
 
     /// Makes room for as many tensors as the rest of the header has, if all are like those so far.
     fn reserve(&mut self) -> Result<()> {
-        const MEMORY: u64 = size_of::<Entry>() as u64;
         let len = self.records.len();
         if len < self.records.capacity() {
             return Ok(());
@@ -398,20 +415,16 @@ impl<'a> Parser<'a> {
         let guess = all.checked_div(done.into()).unwrap_or(0);
         let guess = usize::try_from(guess).unwrap_or(usize::MAX);
         // A guess is no reason to fail.
-        let each = MEMORY.saturating_add(NameTable::MEMORY);
         let most = self
             .limits
             .max_index_overhead_bytes
             .saturating_add(self.size);
-        let room = most
-            .saturating_sub(self.memory)
-            .checked_div(each)
-            .unwrap_or(0);
-        let room = usize::try_from(room).unwrap_or(usize::MAX);
-        let more = guess.saturating_sub(len).min(room).max(len / 16).max(64);
-        let taken = (more as u64).saturating_mul(each);
-        self.take(taken)?;
-        let fault = |_| SourceError::OutOfMemory(taken);
+        let free = most.saturating_sub(self.memory).saturating_sub(self.copy);
+        let room = usize::try_from(free / (RECORD + ENTRY)).unwrap_or(usize::MAX);
+        let more = guess.min(room).saturating_sub(len).max(len / 16).max(64);
+        self.room = len.saturating_add(more) as u64;
+        self.take(0)?;
+        let fault = |_| SourceError::OutOfMemory(self.room.saturating_mul(RECORD));
         Ok(self.records.try_reserve_exact(more).map_err(fault)?)
     }
 

@@ -484,6 +484,7 @@ fn scalar(json: &str) -> Value {
         "null" => Value::Null,
         "true" => Value::Bool(true),
         "false" => Value::Bool(false),
+        "-0" => Value::Float(-0.0),
         _ if json.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'-')) => match json.parse() {
             Ok(value) => Value::Int(value),
             Err(_) => Value::BigInt(json.into()),

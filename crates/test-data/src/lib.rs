@@ -39,6 +39,7 @@ pub mod mag;
 pub mod mag_snapshots;
 pub mod mutate;
 pub mod primitiv;
+pub mod safetensors;
 mod xxh3;
 pub mod ztensor;
 mod ztensor_generations;
@@ -144,6 +145,11 @@ pub const FORMATS: &[Format] = &[
         name: "primitiv",
         extension: "model",
         cases: primitiv::cases,
+    },
+    Format {
+        name: "safetensors",
+        extension: "safetensors",
+        cases: safetensors::cases,
     },
     Format {
         name: "ztensor",

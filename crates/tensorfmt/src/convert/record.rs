@@ -17,7 +17,9 @@ const MAX_DEPTH: usize = 100;
 /// {"order": ["step", "lr"], "types": {"step": "json"}, "tensors": {"w": {"param_id": 7}}}
 /// ```
 ///
-/// The order is there where the keys are not sorted, since such formats sort them.
+/// The order is there where the keys are not sorted, since such formats sort them, but is no reason
+/// of its own: what is text alone has come from a map, whose order means nothing, and is left as it
+/// is.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     order: Vec<String>,
@@ -91,6 +93,9 @@ impl Record {
 
     /// The value of [`KEY`](Self::KEY), `None` where there is nothing to say.
     pub(crate) fn to_text(&self) -> Option<String> {
+        if self.types.is_empty() && self.tensors.is_empty() {
+            return None;
+        }
         let mut object = Map::new();
         if !self.order.is_sorted() {
             object.insert("order".to_owned(), self.order.as_slice().into());
@@ -100,7 +105,7 @@ impl Record {
                 object.insert(key.to_owned(), Json::Object(part.clone()));
             }
         }
-        (!object.is_empty()).then(|| Json::Object(object).to_string())
+        Some(Json::Object(object).to_string())
     }
 
     /// What is lost where the source uses [`KEY`](Self::KEY) for a text of its own.
