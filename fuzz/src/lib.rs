@@ -7,6 +7,7 @@ pub mod burnpack;
 mod input;
 pub mod mag;
 pub mod primitiv;
+pub mod safetensors;
 pub mod ztensor;
 
 pub use any::any;

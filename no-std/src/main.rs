@@ -59,7 +59,7 @@ extern "C" fn _Unwind_Resume() {}
 // SAFETY: this is the program's entry, and nothing else is called so.
 #[unsafe(no_mangle)]
 extern "C" fn main(_: c_int, _: *const *const c_char) -> c_int {
-    let checks: [fn() -> Option<bool>; _] = [mag, ztensor, burnpack, primitiv, aero];
+    let checks: [fn() -> Option<bool>; _] = [mag, ztensor, burnpack, primitiv, aero, safetensors];
     for (at, check) in (1..).zip(checks) {
         if check() != Some(true) {
             return at;
@@ -91,3 +91,4 @@ check!(ztensor, ztensor_format);
 check!(burnpack, burnpack_format);
 check!(primitiv, primitiv_format);
 check!(aero, aero_format);
+check!(safetensors, safetensors_format);

@@ -19,6 +19,7 @@ const PICKS: &[(&str, &str)] = &[
     ("burnpack-format", "std"),
     ("aero-format", "std,zstd"),
     ("primitiv-format", "std"),
+    ("safetensors-format", "std"),
     ("tensorfmt", "mag"),
     ("tensorfmt", "ztensor,zstd"),
     ("tensorfmt", "burnpack"),

@@ -178,11 +178,12 @@ const CI_STEPS: &[Step] = &[
 const TEST_STEP: &str = "test";
 
 /// The packages that read and write one format each.
-const CODECS: [&str; 5] = [
+const CODECS: [&str; 6] = [
     "aero-format",
     "burnpack-format",
     "mag-format",
     "primitiv-format",
+    "safetensors-format",
     "ztensor-format",
 ];
 

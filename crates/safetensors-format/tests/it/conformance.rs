@@ -103,19 +103,19 @@ fn errors_say_what_is_wrong_where_and_in_which_tensors() {
     let expected = [
         (
             "overlap",
-            "tensor \"b\": its data begins before 3, the end of that of tensor \"a\" (byte 0x77, entry 1, field data_offsets)",
+            "tensor \"b\": its data begins before 3, the end of that of tensor \"a\" (byte 0x73, entry 1, field data_offsets)",
         ),
         (
             "hole_inside",
-            "tensor \"b\": the data from 1 to 2 before it is no tensor's (byte 0x77, entry 1, field data_offsets)",
+            "tensor \"b\": the data from 1 to 2 before it is no tensor's (byte 0x73, entry 1, field data_offsets)",
         ),
         (
             "size_beside_unknown",
-            "tensor \"b\": dtype and shape ask for 400 bytes, data_offsets give 2 (byte 0x6c, entry 1, field data_offsets)",
+            "tensor \"b\": dtype and shape ask for 400 bytes, data_offsets give 2 (byte 0x6d, entry 1, field data_offsets)",
         ),
         (
             "padding_nul",
-            "the header is filled up with NUL bytes; the format has spaces there, and readers refuse anything else (byte 0x3f, field header)",
+            "the header is filled up with NUL bytes; the format has spaces there, and readers refuse anything else (byte 0x3d, field header)",
         ),
         (
             "start_space",
@@ -123,7 +123,7 @@ fn errors_say_what_is_wrong_where_and_in_which_tensors() {
         ),
         (
             "data_cut",
-            "tensor \"a\": truncated: 4 bytes needed, 3 there (byte 0x38, entry 0, field data_offsets)",
+            "tensor \"a\": truncated: 4 bytes needed, 3 there (byte 0x36, entry 0, field data_offsets)",
         ),
         (
             "name_twice",

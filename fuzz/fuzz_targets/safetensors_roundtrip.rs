@@ -1,0 +1,4 @@
+//! Any calls of the safetensors builder: what they write is read back, the same.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: fuzz::Input| fuzz::safetensors::roundtrip(&input));
