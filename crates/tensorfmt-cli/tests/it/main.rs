@@ -11,6 +11,7 @@
 mod contract;
 mod faults;
 mod forms;
+mod safetensors;
 mod saving;
 mod silence;
 mod verbs;

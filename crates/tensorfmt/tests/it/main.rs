@@ -13,5 +13,6 @@ mod faults;
 mod matrix;
 mod page;
 mod reports;
+mod safetensors;
 mod snapshots;
 mod tables;
