@@ -340,6 +340,12 @@ impl Plan {
         self.target
     }
 
+    /// Whether the data gets another order than the tensors have, so that all of it is aligned, as in
+    /// a safetensors file whose narrow tensors come first; the listing keeps theirs.
+    pub fn data_reordered(&self) -> bool {
+        self.writer.data_reordered()
+    }
+
     /// Bytes of tensor data that will be written, for a progress bar.
     pub fn data_len(&self) -> u64 {
         self.data_len

@@ -329,7 +329,7 @@ fn bad_headers() -> Vec<Case> {
     const PADDING: &str = "safetensors.header.padding";
     let one = one("");
     vec![
-        Case::reject("length_zero", START, "no header", file("", &[])),
+        Case::reject("length_zero", START, "no header", file("", FOUR)),
         Case::reject(
             "start_space",
             START,

@@ -96,6 +96,15 @@ impl Writer {
         }
     }
 
+    /// Whether the data is in another order than the index.
+    pub(crate) fn data_reordered(&self) -> bool {
+        match self {
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(builder) => builder.data_reordered(),
+            _ => false,
+        }
+    }
+
     pub(crate) fn write_to(
         &self,
         out: impl std::io::Write,

@@ -177,10 +177,9 @@ fn data_from_any_format_is_aligned() {
     }
     let mag = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
     let path = folder.path().join("x.safetensors");
-    write(
-        &planned(Model::of(&mag), Target::Safetensors, &Options::default()),
-        &path,
-    );
+    let plan = planned(Model::of(&mag), Target::Safetensors, &Options::default());
+    assert!(plan.data_reordered());
+    write(&plan, &path);
     let archive = safetensors::Archive::open(&path).unwrap();
     let names: Vec<&str> = archive.entries().iter().map(|entry| entry.name()).collect();
     assert_eq!(names, ["mask", "w"]);
