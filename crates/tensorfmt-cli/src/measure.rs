@@ -279,7 +279,7 @@ impl Source for Counted<'_> {
 
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), tensor_core::SourceError> {
         self.inner.read_into(offset, out)?;
-        let stopped = |_| tensor_core::SourceError::Other("stopped on request".into());
+        let stopped = |_| tensor_core::SourceError::Cancelled;
         self.ticker.tick(out.len() as u64).map_err(stopped)
     }
 }

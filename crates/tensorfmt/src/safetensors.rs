@@ -83,7 +83,8 @@ impl Error {
             Self::Limit(_) => Kind::Limit,
             Self::Build(_) | Self::Cast(_) => Kind::Build,
             Self::File(error) => error.kind(),
-            Self::Source(_) | Self::Sink(_) => Kind::Io,
+            Self::Source(error) => error.kind(),
+            Self::Sink(_) => Kind::Io,
             Self::Cancelled => Kind::Cancelled,
         }
     }
@@ -95,6 +96,7 @@ impl Error {
             Self::Truncated(_) => Some("safetensors.truncated"),
             Self::Unsupported { .. } => Some("safetensors.dtype"),
             Self::Limit(limit) => Some(limit.limit),
+            Self::Source(error) => error.rule_id(),
             _ => None,
         }
     }
@@ -105,6 +107,7 @@ impl Error {
             Self::Invalid { at, .. } => Some(*at),
             Self::Truncated(truncated) => Some(truncated.at),
             Self::Limit(limit) => Some(limit.at),
+            Self::Source(error) => error.at(),
             _ => None,
         }
     }
