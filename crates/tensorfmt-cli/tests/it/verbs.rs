@@ -1,7 +1,7 @@
 //! What diff, stats and extract say.
 
 use serde_json::json;
-use tensorfmt::{Order, Tensor, primitiv, safetensors};
+use tensorfmt::{DType, Order, Shape, Tensor, primitiv, safetensors};
 
 use crate::{Scratch, write};
 
@@ -264,9 +264,142 @@ fn stats_pass_over_what_cannot_be_read() {
         let all = scratch.run(&["hash", "--json", "u.mag"]).json();
         let all = all["tensors"].as_array().unwrap();
         let readable = all.iter().filter(|tensor| !tensor["digest"].is_null());
-        let counted = run.json()["tensors"].as_array().unwrap().len();
-        assert_eq!(counted, readable.count(), "{}", case.name);
+        let document = run.json();
+        let tensors = document["tensors"].as_array().unwrap();
+        assert_eq!(tensors.len(), all.len(), "{}", case.name);
+        let counted = tensors.iter().filter(|tensor| tensor["reason"].is_null());
+        assert_eq!(counted.count(), readable.count(), "{}", case.name);
+        // What has no values is named, with the file and the dtype.
+        for tensor in tensors.iter().filter(|tensor| !tensor["reason"].is_null()) {
+            let (dtype, reason) = (&tensor["dtype"], &tensor["reason"]);
+            let (dtype, reason) = (dtype.as_str().unwrap(), reason.as_str().unwrap());
+            let said = format!("u.mag: {} ({dtype}): {reason}", tensor["name"]);
+            assert!(run.err.contains(&said), "{said}: {run:?}");
+        }
         seen += 1;
     }
     assert!(seen > 0);
+}
+
+fn save(path: &std::path::Path, tensors: &[(&str, Tensor)]) {
+    let mut builder = safetensors::Builder::new();
+    for (name, tensor) in tensors {
+        builder.tensor(*name, tensor.clone()).unwrap();
+    }
+    write(path, builder.to_vec().unwrap());
+}
+
+fn raw(dtype: DType, data: &[u8]) -> Tensor {
+    let count = data.len() as u64 / dtype.size().unwrap();
+    Tensor::new(dtype, Shape::new(&[count]).unwrap(), data.to_vec()).unwrap()
+}
+
+#[test]
+fn stats_never_take_an_integer_through_a_float() {
+    let scratch = Scratch::new();
+    let signed = [i64::MAX, (1 << 53) + 1, i64::MIN, 5];
+    let unsigned = [u64::MAX, u64::MAX - 2];
+    let tensors = [
+        ("i", Tensor::from_slice(&signed, &[4]).unwrap()),
+        ("u", Tensor::from_slice(&unsigned, &[2]).unwrap()),
+        ("on", raw(DType::Bool, &[1, 0, 1])),
+        ("small", Tensor::from_slice(&[-127i8, 3], &[2]).unwrap()),
+    ];
+    save(&scratch.path("n.safetensors"), &tensors);
+    let run = scratch.run(&["stats", "--json", "n.safetensors"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let document = run.json();
+    let (i, u, on) = (
+        &document["tensors"][0],
+        &document["tensors"][1],
+        &document["tensors"][2],
+    );
+    assert_eq!((&i["min"], &i["max"]), (&json!(i64::MIN), &json!(i64::MAX)));
+    // Rank 0.5 * 3, rounded down: of -2^63, 5, 2^53 + 1, 2^63 - 1 the second.
+    assert_eq!(i["quantiles"][2], json!([0.5, 5]));
+    assert_eq!(i["quantiles"][3], json!([0.75, 9_007_199_254_740_993u64]));
+    assert_eq!(i["histogram_range"], json!([i64::MIN, i64::MAX]));
+    assert_eq!(
+        (&u["min"], &u["max"]),
+        (&json!(u64::MAX - 2), &json!(u64::MAX))
+    );
+    assert_eq!(u["std"], json!(1.0));
+    assert_eq!((&on["min"], &on["max"]), (&json!(0), &json!(1)));
+    let totals = document["totals"].as_array().unwrap();
+    let total = totals.iter().find(|total| total["dtype"] == "u64").unwrap();
+    assert_eq!(total["max"], json!(u64::MAX));
+    let text = scratch.run(&["stats", "n.safetensors"]).out;
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[1].starts_with("  min -9223372036854775808  max 9223372036854775807  mean "));
+    assert!(text.contains("min -127  max 3  mean -62.000000"), "{text}");
+    assert!(text.contains("1% 18446744073709551613"), "{text}");
+    assert!(text.contains("min 0  max 1  mean 0.666667"), "{text}");
+}
+
+#[test]
+fn stats_know_eight_bit_floats_and_count_complex_numbers() {
+    let scratch = Scratch::new();
+    let complex: Vec<u8> = [0.0f32, 0.0, 1.0, f32::NAN, f32::INFINITY, 0.0, 0.0, 2.0]
+        .iter()
+        .flat_map(|half| half.to_le_bytes())
+        .collect();
+    let huge = [f64::MAX, f64::MAX, f64::MAX / 2.0, f64::MAX / 2.0];
+    let tensors = [
+        ("w", raw(DType::F8E4M3, &[0x38, 0xC0, 0x7E, 0x7F, 0x00])),
+        ("g", raw(DType::F8E5M2, &[0x7C, 0x3C])),
+        ("s", raw(DType::F8E8M0, &[0x7F, 0x81])),
+        ("z", raw(DType::C64, &complex)),
+        ("h", Tensor::from_slice(&huge, &[4]).unwrap()),
+    ];
+    save(&scratch.path("f.safetensors"), &tensors);
+    let run = scratch.run(&["stats", "--json", "f.safetensors"]);
+    assert_eq!((run.code, &*run.err), (0, ""), "{run:?}");
+    let document = run.json();
+    let of = |at: usize| document["tensors"][at].clone();
+    let w = of(0);
+    assert_eq!((&w["min"], &w["max"]), (&json!(-2.0), &json!(448.0)));
+    assert_eq!((&w["nan"], &w["zeros"]), (&json!(1), &json!(1)));
+    assert_eq!(w["mean"], json!(111.75));
+    assert_eq!(w["histogram"][19], json!(1));
+    assert_eq!((&of(1)["max"], &of(1)["inf"]), (&json!("inf"), &json!(1)));
+    assert_eq!(of(2)["quantiles"][4], json!([0.99, 1.0]));
+    let z = of(3);
+    assert_eq!(
+        (&z["count"], &z["nan"], &z["inf"], &z["zeros"]),
+        (&json!(4), &json!(1), &json!(1), &json!(1))
+    );
+    assert!(z["min"].is_null() && z["note"].as_str().unwrap().contains("no order"));
+    assert_eq!(of(4)["mean"], json!(f64::MAX * 0.75));
+    assert_eq!(of(4)["std"], json!(f64::MAX * 0.25));
+    let text = scratch.run(&["stats", "f.safetensors"]).out;
+    assert!(text.contains("complex numbers have no order"), "{text}");
+}
+
+/// Damage in one tensor is the file's fault, and keeps nobody from the rest.
+#[test]
+fn stats_of_a_damaged_tensor_exit_as_the_damage_does() {
+    let scratch = Scratch::new();
+    let run = scratch.run(&["convert", "demo.mag", "x.zt", "--zstd", "3"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let listed = scratch.run(&["inspect", "--json", "x.zt"]).json();
+    let first = &listed["tensors"][0];
+    let at = usize::try_from(first["offset"].as_u64().unwrap()).unwrap();
+    let mut bytes = std::fs::read(scratch.path("x.zt")).unwrap();
+    bytes[at..at + 8].fill(0xFF);
+    write(&scratch.path("x.zt"), &bytes);
+    let run = scratch.run(&["stats", "--json", "x.zt"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    let tensors = run.json()["tensors"].as_array().unwrap().clone();
+    assert_eq!(tensors.len(), listed["tensors"].as_array().unwrap().len());
+    assert!(
+        tensors[0]["reason"].as_str().unwrap().contains("zstd"),
+        "{tensors:?}"
+    );
+    assert!(tensors[1]["reason"].is_null());
+    let said = format!(
+        "x.zt: {} ({}): ",
+        first["name"],
+        first["dtype"].as_str().unwrap()
+    );
+    assert!(run.err.contains(&said), "{run:?}");
 }
