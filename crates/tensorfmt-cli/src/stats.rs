@@ -92,7 +92,7 @@ impl From<&Moments> for Numbers {
 }
 
 /// A float that JSON may have no number for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Number(pub(crate) f64);
 
 impl Serialize for Number {
