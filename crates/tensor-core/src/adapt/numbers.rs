@@ -19,8 +19,9 @@ use crate::{AlignedBytes, DType, FileId, ShapeError, Source, SourceError, bf16, 
 /// stays NaN in a float and becomes 0 in an integer; every such element is counted. Non-zero is true.
 /// The kinds "fnuz" have no negative zero: there it becomes zero.
 ///
-/// [`DType::F8E8M0`] holds powers of two only: others round to the nearest one, ties up; what is
-/// smaller than all of them becomes the least, and zero and negative numbers become NaN.
+/// [`DType::F8E8M0`] holds powers of two only: others round to the nearest one, ties up, and up in any
+/// case between the least two; what is smaller than all of them becomes the least, and zero and
+/// negative numbers become NaN.
 ///
 /// That is what NumPy and `ml_dtypes` do, but for `f64`, which `ml_dtypes` rounds to `f32` first.
 ///
@@ -250,7 +251,26 @@ macro_rules! dispatch {
 }
 
 fn convert(from: DType, to: DType, input: &[u8], out: &mut [u8], lost: &mut Lost) {
-    dispatch!(from, From => dispatch!(to, To => each::<From, To>(input, out, lost)));
+    match (from, to) {
+        // Every bit has its place in the wider float, also those of a NaN.
+        (DType::BF16, DType::F32) => widen(input, out, |bits| u32::from(bits) << 16),
+        (DType::F16, DType::F32) => widen(input, out, half_to_single),
+        _ => dispatch!(from, From => dispatch!(to, To => each::<From, To>(input, out, lost))),
+    }
+}
+
+fn widen(input: &[u8], out: &mut [u8], wide: impl Fn(u16) -> u32) {
+    for (from, to) in input.chunks_exact(2).zip(out.chunks_exact_mut(4)) {
+        to.copy_from_slice(&wide(u16::from_le_bytes(array(from))).to_le_bytes());
+    }
+}
+
+#[inline]
+fn half_to_single(bits: u16) -> u32 {
+    match bits & 0x7FFF > 0x7C00 {
+        true => u32::from(bits & 0x8000) << 16 | 0x7F80_0000 | u32::from(bits & 0x03FF) << 13,
+        false => f16::from_bits(bits).to_f32().to_bits(),
+    }
 }
 
 #[inline]
@@ -530,6 +550,29 @@ mod tests {
         for bits in [0x7F80_0001u32, 0xFF80_0001] {
             let (bf, _) = cast(DType::F32, DType::BF16, &bits.to_le_bytes());
             assert!(bf16::from_le_bytes(array(&bf)).is_nan());
+        }
+    }
+
+    #[test]
+    fn halves_widen_to_f32_with_every_bit() {
+        for bits in 0..=u16::MAX {
+            for (dtype, same) in [(DType::F16, 0x03FF), (DType::BF16, 0x007F)] {
+                let (wide, _) = cast(dtype, DType::F32, &bits.to_le_bytes());
+                let wide = u32::from_le_bytes(array(&wide));
+                let value = match dtype {
+                    DType::F16 => f16::from_bits(bits).to_f64(),
+                    _ => bf16::from_bits(bits).to_f64(),
+                };
+                if value.is_nan() {
+                    let shift = if dtype == DType::F16 { 13 } else { 16 };
+                    let payload = u32::from(bits & same) << shift;
+                    assert_eq!(wide & 0x007F_FFFF, payload, "{dtype} {bits:#x}");
+                    assert_eq!(wide >> 31, u32::from(bits >> 15));
+                    assert!(f32::from_bits(wide).is_nan());
+                } else {
+                    assert_eq!(f64::from(f32::from_bits(wide)).to_bits(), value.to_bits());
+                }
+            }
         }
     }
 
