@@ -332,7 +332,31 @@ fn interop() -> Outcome {
             &[],
         )?;
     }
-    Ok(())
+    interop_numbers(&folder.join("numbers/check.py"))
+}
+
+/// Holds the casts of the command line against NumPy and ml_dtypes, in an environment of its own.
+fn interop_numbers(script: &std::path::Path) -> Outcome {
+    cargo(&["build", "--release", "-p", "tensorfmt-cli"], &[])?;
+    let home = test_data::workspace_root().join("target/interop/numbers");
+    let python = home.join(if cfg!(windows) {
+        "Scripts/python.exe"
+    } else {
+        "bin/python"
+    });
+    let run = |command: &mut Command| -> Outcome {
+        eprintln!("==> {command:?}");
+        match command.status() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("{command:?} ended with {status}")),
+            Err(error) => Err(format!("cannot run {command:?}: {error}")),
+        }
+    };
+    if !python.exists() {
+        run(Command::new("python3").args(["-m", "venv"]).arg(&home))?;
+    }
+    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "numpy", "ml_dtypes"]))?;
+    run(Command::new(&python).arg(script))
 }
 
 fn doc() -> Outcome {

@@ -3,8 +3,8 @@ use alloc::string::String;
 use core::fmt;
 
 use tensor_core::{
-    At, CastError, DType, Kind, LimitExceeded, ReadError, ShapeError, SinkError, SourceError,
-    TransferError, Truncated,
+    At, CastError, DType, Failure, Kind, LimitExceeded, ReadError, ShapeError, SinkError,
+    SourceError, TransferError, Truncated,
 };
 
 /// Why an AERO file could not be read, verified or written.
@@ -469,7 +469,8 @@ impl Error {
             Self::Unsupported { .. } => Kind::Unsupported,
             Self::Limit(_) => Kind::Limit,
             Self::Build(_) => Kind::Build,
-            Self::Source(_) | Self::Sink(_) => Kind::Io,
+            Self::Source(error) => error.kind(),
+            Self::Sink(_) => Kind::Io,
             #[cfg(feature = "std")]
             Self::File(error) => error.kind(),
             Self::Cancelled => Kind::Cancelled,
@@ -497,6 +498,7 @@ impl Error {
             Self::Truncated(_) => Some(TRUNCATED),
             Self::Unsupported { what, .. } => Some(what.id()),
             Self::Limit(limit) => Some(limit.limit),
+            Self::Source(error) => error.rule_id(),
             #[cfg(feature = "std")]
             Self::InFile { error, .. } => error.rule_id(),
             _ => None,
@@ -511,6 +513,7 @@ impl Error {
             | Self::Unsupported { at, .. } => Some(*at),
             Self::Truncated(truncated) => Some(truncated.at),
             Self::Limit(limit) => Some(limit.at),
+            Self::Source(error) => error.at(),
             #[cfg(feature = "std")]
             Self::InFile { error, .. } => error.at(),
             _ => None,
@@ -527,6 +530,20 @@ impl Error {
                 error: Box::new(error),
             },
         }
+    }
+}
+
+impl Failure for Error {
+    fn kind(&self) -> Kind {
+        self.kind()
+    }
+
+    fn rule_id(&self) -> Option<&'static str> {
+        self.rule_id()
+    }
+
+    fn at(&self) -> Option<At> {
+        self.at()
     }
 }
 

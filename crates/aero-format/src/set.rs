@@ -344,7 +344,7 @@ impl Source for InPart {
         let data = data().map_err(|error| match error {
             Error::Source(error) => error,
             Error::File(error) => SourceError::File(error),
-            error => SourceError::Other(Box::new(error)),
+            error => SourceError::failure(error),
         })?;
         data.read_into(offset, out)
     }

@@ -3,8 +3,8 @@ use alloc::string::String;
 use core::fmt;
 
 use tensor_core::{
-    At, CastError, DType, Kind, LimitExceeded, ReadError, ShapeError, SinkError, SourceError,
-    TransferError, Truncated,
+    At, CastError, DType, Failure, Kind, LimitExceeded, ReadError, ShapeError, SinkError,
+    SourceError, TransferError, Truncated,
 };
 
 use crate::{DTypeCode, Generation};
@@ -851,7 +851,8 @@ impl Error {
             Self::Unsupported { .. } => Kind::Unsupported,
             Self::Limit(_) => Kind::Limit,
             Self::Build(_) => Kind::Build,
-            Self::Source(_) | Self::Sink(_) => Kind::Io,
+            Self::Source(error) => error.kind(),
+            Self::Sink(_) => Kind::Io,
             #[cfg(feature = "std")]
             Self::File(error) => error.kind(),
             Self::Cancelled => Kind::Cancelled,
@@ -877,6 +878,7 @@ impl Error {
             Self::Truncated(_) | Self::TruncatedData { .. } => Some(TRUNCATED),
             Self::Unsupported { what, .. } => Some(what.id()),
             Self::Limit(limit) => Some(limit.limit),
+            Self::Source(error) => error.rule_id(),
             #[cfg(feature = "std")]
             Self::InFile { error, .. } => error.rule_id(),
             _ => None,
@@ -891,6 +893,7 @@ impl Error {
                 Some(truncated.at)
             }
             Self::Limit(limit) => Some(limit.at),
+            Self::Source(error) => error.at(),
             #[cfg(feature = "std")]
             Self::InFile { error, .. } => error.at(),
             _ => None,
@@ -907,6 +910,20 @@ impl Error {
                 error: Box::new(error),
             },
         }
+    }
+}
+
+impl Failure for Error {
+    fn kind(&self) -> Kind {
+        self.kind()
+    }
+
+    fn rule_id(&self) -> Option<&'static str> {
+        self.rule_id()
+    }
+
+    fn at(&self) -> Option<At> {
+        self.at()
     }
 }
 

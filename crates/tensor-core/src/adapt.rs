@@ -10,6 +10,7 @@ pub use numbers::{Cast, CastCounts};
 
 use crate::{AlignedBytes, DType, FileId, Order, Shape, ShapeError, Source, SourceError};
 
+mod float8;
 mod numbers;
 
 /// How much of a transposed tensor a walk should ask for at a time: wide stripes mean long runs

@@ -3,8 +3,8 @@ use core::fmt;
 /// The element type of a tensor.
 ///
 /// Formats have codes or names of their own for these; the mapping lives in each codec.
-/// The 8-bit float kinds and the complex ones only pass through: their size is known, their
-/// values are never interpreted. [`DType::Opaque`] is a tensor whose bytes mean nothing without
+/// The complex kinds only pass through: their size is known, their values are never interpreted. The
+/// 8-bit float kinds can be [cast](crate::Cast), but have no [`Element`](crate::Element). [`DType::Opaque`] is a tensor whose bytes mean nothing without
 /// the codec that packed them (AERO's packed tensors, burnpack's quantized ones): it has no
 /// element size, and a tensor's data is what the file stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -154,9 +154,28 @@ impl DType {
         Self::ALL.iter().copied().find(|dtype| dtype.name() == name)
     }
 
-    /// Whether values are floating-point numbers that casts can read and write.
+    /// Whether values are floating-point numbers that casts can read and write; complex ones are not.
     pub const fn is_float(self) -> bool {
-        matches!(self, Self::F16 | Self::BF16 | Self::F32 | Self::F64)
+        matches!(self, Self::F16 | Self::BF16 | Self::F32 | Self::F64) || self.is_float8()
+    }
+
+    /// Whether values are floating-point numbers of 8 bits.
+    pub const fn is_float8(self) -> bool {
+        matches!(
+            self,
+            Self::F8E4M3 | Self::F8E5M2 | Self::F8E4M3Fnuz | Self::F8E5M2Fnuz | Self::F8E8M0
+        )
+    }
+
+    /// Whether values are numbers that a cast can read and write: floats, integers, and `bool`.
+    ///
+    /// ```
+    /// # use tensor_core::DType;
+    /// assert!(DType::F8E4M3.is_number() && DType::Bool.is_number());
+    /// assert!(!DType::C64.is_number() && !DType::Opaque.is_number());
+    /// ```
+    pub const fn is_number(self) -> bool {
+        self.is_float() || self.is_integer() || matches!(self, Self::Bool)
     }
 
     /// Whether values are integers; `bool` is not.

@@ -163,6 +163,47 @@ pub enum CastError {
     OutOfMemory(u64),
 }
 
+/// What every codec's error can say about itself, whichever codec it is of: what a source over
+/// decoded data fails with, so that its reader knows whose fault that is.
+///
+/// ```
+/// use tensor_core::{At, Failure, Kind, SourceError};
+///
+/// #[derive(Debug)]
+/// struct Torn;
+///
+/// impl std::fmt::Display for Torn {
+///     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+///         f.write_str("a page is torn")
+///     }
+/// }
+/// impl std::error::Error for Torn {}
+/// impl Failure for Torn {
+///     fn kind(&self) -> Kind {
+///         Kind::Invalid
+///     }
+///     fn rule_id(&self) -> Option<&'static str> {
+///         Some("book.page")
+///     }
+///     fn at(&self) -> Option<At> {
+///         None
+///     }
+/// }
+///
+/// let error = SourceError::failure(Torn);
+/// assert_eq!((error.kind(), error.rule_id()), (Kind::Invalid, Some("book.page")));
+/// ```
+pub trait Failure: core::error::Error + Send + Sync {
+    /// Whose fault it is.
+    fn kind(&self) -> Kind;
+
+    /// The stable name of the rule that is broken, of what is unsupported, or of the limit.
+    fn rule_id(&self) -> Option<&'static str>;
+
+    /// Where in the file it went wrong.
+    fn at(&self) -> Option<At>;
+}
+
 /// Why bytes could not be had from a [`Source`](crate::Source).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -187,9 +228,47 @@ pub enum SourceError {
     #[cfg(feature = "std")]
     #[error(transparent)]
     File(#[from] FileError),
-    /// A source of the caller's own failed, or a decoder found its input damaged.
+    /// A codec could not decode what the bytes come from.
+    #[error("{0}")]
+    Codec(Box<dyn Failure>),
+    /// The caller's progress function asked to stop.
+    #[error("stopped on request")]
+    Cancelled,
+    /// A source of the caller's own failed.
     #[error(transparent)]
     Other(Box<dyn core::error::Error + Send + Sync>),
+}
+
+impl SourceError {
+    /// A codec's error as that of a source over what it decodes.
+    pub fn failure(error: impl Failure + 'static) -> Self {
+        Self::Codec(Box::new(error))
+    }
+
+    /// Whose fault it is: a codec's word where there is one, else that of the system or the source.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Codec(error) => error.kind(),
+            Self::Cancelled => Kind::Cancelled,
+            _ => Kind::Io,
+        }
+    }
+
+    /// What a codec calls the broken rule, what is unsupported, or the limit.
+    pub fn rule_id(&self) -> Option<&'static str> {
+        match self {
+            Self::Codec(error) => error.rule_id(),
+            _ => None,
+        }
+    }
+
+    /// Where a codec found it, in the file that it decodes.
+    pub fn at(&self) -> Option<At> {
+        match self {
+            Self::Codec(error) => error.at(),
+            _ => None,
+        }
+    }
 }
 
 /// An operating system error with the path it is about.

@@ -72,7 +72,7 @@ pub use element::Element;
 #[cfg(feature = "std")]
 pub use error::FileError;
 pub use error::{
-    At, CastError, Kind, LimitExceeded, ReadError, ShapeError, SourceError, Truncated,
+    At, CastError, Failure, Kind, LimitExceeded, ReadError, ShapeError, SourceError, Truncated,
 };
 pub use file_id::FileId;
 pub use half::{bf16, f16};

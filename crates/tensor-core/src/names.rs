@@ -6,8 +6,11 @@ use core::mem::size_of;
 use foldhash::fast::RandomState;
 
 /// Finds the position of a name in a list that somebody else holds: one table of positions, no
-/// second copy of the names. The hash is seeded per process, so that a hostile file can't pick
-/// names that collide.
+/// second copy of the names.
+///
+/// The hash differs from one process to the next, so that names which collide in one don't in
+/// another. It is a fast one, and no proof against names chosen with great effort to collide under
+/// any seed: such names make a look-up slow, never wrong, and their number has a limit.
 ///
 /// All calls on one table take the same list (which may have grown) and the same `name_of`.
 ///

@@ -2,8 +2,8 @@ use alloc::vec::Vec;
 
 use crate::{Source, SourceError, Ticker, source::walk};
 
-/// Where encoded bytes go: anything that implements `std::io::Write`, an `AtomicFile`, or, without
-/// `std`, a vector.
+/// Where encoded bytes go: anything that implements `std::io::Write`, an `AtomicFile` among it, or,
+/// without `std`, a vector or a borrowed one.
 pub trait Output {
     /// Takes all of `bytes`.
     ///
@@ -29,8 +29,10 @@ impl Output for Vec<u8> {
     }
 }
 
+// Of references to outputs only this one, which `std` has through `Write` as well: a feature takes
+// no implementation away.
 #[cfg(not(feature = "std"))]
-impl<O: Output + ?Sized> Output for &mut O {
+impl Output for &mut Vec<u8> {
     fn put(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
         (**self).put(bytes)
     }

@@ -288,8 +288,10 @@ pub(crate) struct Convert {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Between files of two formats only the tensors decide; formats hold \
-    different metadata.\n\nExamples:\n  \
+    after_help = "Without a tolerance bits decide: 0.0 and -0.0 differ. With one, numbers are held \
+    against it as numpy.isclose(A, B, equal_nan=True) does, integers exactly. Between files of two \
+    formats only the tensors decide; formats hold different metadata. The last line says what \
+    counted.\n\nExamples:\n  \
     tensorfmt diff a.mag b.safetensors\n  \
     tensorfmt diff --rtol 1e-3 --json a.mag b.safetensors"
 )]
@@ -298,12 +300,15 @@ pub(crate) struct Diff {
     pub(crate) a: PathBuf,
     /// The other file
     pub(crate) b: PathBuf,
-    /// Values may differ by this much
-    #[arg(long, value_name = "X", default_value_t = 0.0)]
-    pub(crate) atol: f64,
-    /// Values may differ by this fraction of the one in the other file
-    #[arg(long, value_name = "X", default_value_t = 0.0)]
-    pub(crate) rtol: f64,
+    /// Values may differ by this much; 0 if only --rtol is given
+    #[arg(long, value_name = "X")]
+    pub(crate) atol: Option<f64>,
+    /// Values may differ by this fraction of the one in the other file; 0 if only --atol is given
+    #[arg(long, value_name = "X")]
+    pub(crate) rtol: Option<f64>,
+    /// List differences of metadata, but don't count them
+    #[arg(long)]
+    pub(crate) tensors_only: bool,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,

@@ -5,14 +5,18 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use tensor_core::{Cast, Source, Ticker, walk};
+pub(crate) use moments::{Moments, Scalar};
+use moments::{Sample, Tally};
+use tensor_core::{Cast, Kind, Source, Ticker, walk};
 use tensorfmt::convert::ModelTensor;
 use tensorfmt::{Archive, DType, Error};
 
+mod moments;
+
 /// Bins of a histogram.
 const BINS: usize = 20;
-/// The quantiles that are found.
-const QUANTILES: [f64; 5] = [0.01, 0.25, 0.5, 0.75, 0.99];
+/// The quantiles that are found, in percent.
+const QUANTILES: [u8; 5] = [1, 25, 50, 75, 99];
 /// Tensors of up to so many values are sorted in memory; larger ones are counted in windows.
 const SORTED: u64 = 1 << 16;
 /// Tensors of at least so many values are shared among threads.
@@ -26,124 +30,35 @@ const DIGIT: u32 = 16;
 #[derive(Debug)]
 pub(crate) struct Measures {
     pub(crate) moments: Moments,
-    /// Fractions, and the value at that rank, NaN aside; rank `q * (n - 1)`, rounded down.
-    pub(crate) quantiles: Vec<(f64, f64)>,
+    /// Fractions, and the value at that rank, NaN aside; rank `q * (n - 1)`, rounded down: a value
+    /// of the tensor, so that it is exact.
+    pub(crate) quantiles: Vec<(f64, Scalar)>,
     /// How many finite values lie in each of equal steps from the least to the greatest of them.
     pub(crate) histogram: Vec<u64>,
+    /// Why there are counts alone, if there are.
+    pub(crate) note: Option<&'static str>,
 }
 
-/// Counts and moments that can be merged.
-#[derive(Clone, Debug)]
-pub(crate) struct Moments {
-    pub(crate) count: u64,
-    pub(crate) nan: u64,
-    pub(crate) inf: u64,
-    pub(crate) zeros: u64,
-    /// Of all numbers, infinities among them.
-    least: f64,
-    greatest: f64,
-    /// Of the finite values.
-    finite: u64,
-    low: f64,
-    high: f64,
-    mean: f64,
-    squares: f64,
+/// What became of one tensor.
+#[derive(Debug)]
+pub(crate) enum Finding {
+    Measured(Box<Measures>),
+    PassedOver(PassedOver),
 }
 
-impl Default for Moments {
-    fn default() -> Self {
-        Self {
-            count: 0,
-            nan: 0,
-            inf: 0,
-            zeros: 0,
-            least: f64::INFINITY,
-            greatest: f64::NEG_INFINITY,
-            finite: 0,
-            low: f64::INFINITY,
-            high: f64::NEG_INFINITY,
-            mean: 0.0,
-            squares: 0.0,
-        }
-    }
+/// Why a tensor was not measured.
+#[derive(Debug)]
+pub(crate) struct PassedOver {
+    pub(crate) kind: Kind,
+    pub(crate) reason: String,
 }
 
-impl Moments {
-    fn note(&mut self, value: f64) {
-        self.count += 1;
-        self.zeros += u64::from(value == 0.0);
-        if value.is_nan() {
-            self.nan += 1;
-            return;
-        }
-        self.least = self.least.min(value);
-        self.greatest = self.greatest.max(value);
-        if value.is_infinite() {
-            self.inf += 1;
-            return;
-        }
-        self.finite += 1;
-        self.low = self.low.min(value);
-        self.high = self.high.max(value);
-        // Welford's update.
-        let delta = value - self.mean;
-        self.mean += delta / self.finite as f64;
-        self.squares += delta * (value - self.mean);
-    }
-
-    /// Adds what another part of the values is like.
-    pub(crate) fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.nan += other.nan;
-        self.inf += other.inf;
-        self.zeros += other.zeros;
-        self.least = self.least.min(other.least);
-        self.greatest = self.greatest.max(other.greatest);
-        self.low = self.low.min(other.low);
-        self.high = self.high.max(other.high);
-        let finite = self.finite + other.finite;
-        if other.finite > 0 {
-            // Chan's update for two parts.
-            let share = other.finite as f64 / finite as f64;
-            let delta = other.mean - self.mean;
-            self.squares += other.squares + delta * delta * self.finite as f64 * share;
-            self.mean += delta * share;
-        }
-        self.finite = finite;
-    }
-
-    fn numbers(&self) -> u64 {
-        self.count - self.nan
-    }
-
-    /// The fraction of zeros.
-    pub(crate) fn sparsity(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.zeros as f64 / self.count as f64)
-    }
-
-    /// The least number, minus infinity among them.
-    pub(crate) fn min(&self) -> Option<f64> {
-        (self.numbers() > 0).then_some(self.least)
-    }
-
-    /// The greatest number, infinity among them.
-    pub(crate) fn max(&self) -> Option<f64> {
-        (self.numbers() > 0).then_some(self.greatest)
-    }
-
-    /// The mean of the finite values.
-    pub(crate) fn mean(&self) -> Option<f64> {
-        (self.finite > 0).then_some(self.mean)
-    }
-
-    /// The standard deviation of the finite values: over their count, not one less.
-    pub(crate) fn std(&self) -> Option<f64> {
-        (self.finite > 0).then(|| (self.squares / self.finite as f64).sqrt())
-    }
-
-    /// From the least to the greatest finite value, where these differ.
-    pub(crate) fn span(&self) -> Option<(f64, f64)> {
-        (self.low < self.high).then_some((self.low, self.high))
+impl PassedOver {
+    fn unsupported(reason: &str) -> Finding {
+        Finding::PassedOver(Self {
+            kind: Kind::Unsupported,
+            reason: reason.to_owned(),
+        })
     }
 }
 
@@ -172,7 +87,7 @@ impl<'a> Survey<'a> {
             let bytes = tensor.data().map_or(0, |data| data.size());
             let count = tensor.shape().elements();
             let passes = match tensor.dtype() {
-                Some(dtype) if count > SORTED => Key::of(dtype).digits(),
+                Some(dtype) if count > SORTED && dtype.is_number() => Key::of(dtype).digits,
                 _ => 1,
             };
             bytes.saturating_mul(passes.into())
@@ -181,36 +96,55 @@ impl<'a> Survey<'a> {
         work.fold(0, u64::saturating_add)
     }
 
-    /// Measures every tensor, `None` where the dtype has no values that could be counted, or the data
-    /// can't be had in this build or format.
-    pub(crate) fn run(
-        &self,
-        threads: usize,
-        ticker: &Ticker<'_>,
-    ) -> Result<Vec<Option<Measures>>, Error> {
+    /// Measures every tensor. What is damaged or can't be interpreted keeps nobody from the rest.
+    pub(crate) fn run(&self, threads: usize, ticker: &Ticker<'_>) -> Result<Vec<Finding>, Error> {
         let tensors = self.tensors;
         let is_shared = |tensor: &ModelTensor| {
             tensor.shape().elements() >= SHARED && !self.forward.contains(tensor.name())
         };
-        let is_passed_over =
-            |tensor: &ModelTensor| tensor.data().is_err_and(|error| error.is_unsupported());
-        let mut measured = tensor_core::parallel::map(threads, tensors.len(), |at| match tensors
-            .get(at)
-            .filter(|tensor| !is_shared(tensor) && !is_passed_over(tensor))
-        {
-            Some(tensor) => measure(tensor, 1, ticker),
-            None => Ok(None),
-        })?;
-        for (tensor, slot) in tensors.iter().zip(&mut measured) {
-            if is_shared(tensor) && !is_passed_over(tensor) {
-                *slot = measure(tensor, threads, ticker)?;
-            }
-        }
-        Ok(measured)
+        let alone = |at| match tensors.get(at) {
+            Some(tensor) if !is_shared(tensor) => found(tensor, 1, ticker).map(Some),
+            _ => Ok(None),
+        };
+        let findings = tensor_core::parallel::map(threads, tensors.len(), alone)?;
+        let findings = tensors
+            .iter()
+            .zip(findings)
+            .map(|(tensor, finding)| match finding {
+                Some(finding) => Ok(finding),
+                None => found(tensor, threads, ticker),
+            });
+        findings.collect()
     }
 }
 
-/// One tensor's values as f64; integers beyond 2^53 are rounded.
+/// Measures a tensor, or says why that can't be; an error is one that ends all work.
+fn found(tensor: &ModelTensor, threads: usize, ticker: &Ticker<'_>) -> Result<Finding, Error> {
+    match measure(tensor, threads, ticker) {
+        Err(error) if !matches!(error.kind(), Kind::Io | Kind::Cancelled | Kind::Build) => {
+            let reason = match error {
+                Error::Refused(refusals) => refusals
+                    .into_iter()
+                    .map(|refusal| (refusal.damaged, refusal.reason))
+                    .collect(),
+                error => vec![(error.kind() != Kind::Unsupported, error.to_string())],
+            };
+            let damaged = reason.iter().any(|(damaged, _)| *damaged);
+            let reasons: Vec<String> = reason.into_iter().map(|(_, reason)| reason).collect();
+            Ok(Finding::PassedOver(PassedOver {
+                kind: if damaged {
+                    Kind::Invalid
+                } else {
+                    Kind::Unsupported
+                },
+                reason: reasons.join("; "),
+            }))
+        }
+        other => other,
+    }
+}
+
+/// One tensor's values.
 struct Values<'a> {
     tensor: &'a ModelTensor,
     dtype: DType,
@@ -218,29 +152,29 @@ struct Values<'a> {
 }
 
 impl Values<'_> {
-    /// Calls `visit` with the values of a range of elements.
-    fn each(&self, range: Range<u64>, mut visit: impl FnMut(f64)) -> Result<(), Error> {
+    /// Calls `visit` with the values of a range of elements, as a type that has all of them.
+    fn each<N: Sample>(&self, range: Range<u64>, mut visit: impl FnMut(N)) -> Result<(), Error> {
         let data = Counted {
             inner: self.tensor.data()?,
             ticker: *self.ticker,
         };
         let cast =
-            Cast::new(data, self.dtype, DType::F64).map_err(|e| Error::Usage(e.to_string()))?;
-        let bytes = range.start * 8..range.end * 8;
+            Cast::new(data, self.dtype, N::DTYPE).map_err(|e| Error::Usage(e.to_string()))?;
+        let bytes = range.start.saturating_mul(8)..range.end.saturating_mul(8);
         walk::<Error>(&cast, bytes, &Ticker::default(), |piece| {
             for bytes in piece.chunks_exact(8) {
-                visit(f64::from_le_bytes(bytes.try_into().unwrap_or_default()));
+                visit(N::of(bytes.try_into().unwrap_or_default()));
             }
             Ok(())
         })
     }
 
     /// Collects something from all values: from each part alone, then merged in order.
-    fn collect<T: Send>(
+    fn collect<N: Sample, T: Send>(
         &self,
         threads: usize,
         new: impl Fn() -> T + Sync,
-        visit: impl Fn(&mut T, f64) + Sync,
+        visit: impl Fn(&mut T, N) + Sync,
         mut merge: impl FnMut(&mut T, T),
     ) -> Result<T, Error> {
         let count = self.tensor.shape().elements();
@@ -279,81 +213,88 @@ impl Source for Counted<'_> {
 
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), tensor_core::SourceError> {
         self.inner.read_into(offset, out)?;
-        let stopped = |_| tensor_core::SourceError::Other("stopped on request".into());
+        let stopped = |_| tensor_core::SourceError::Cancelled;
         self.ticker.tick(out.len() as u64).map_err(stopped)
     }
 }
 
-/// Numbers as integers of the same order, so that ranks are found digit by digit.
+/// Values as unsigned integers of the same order, so that ranks are found digit by digit.
 #[derive(Clone, Copy)]
-enum Key {
-    /// Floats of up to 32 bits.
-    Float32,
-    /// Integers of up to 32 bits, by their distance from the least of them.
-    Int32 { least: i64 },
-    /// All others, as f64.
-    Float64,
+struct Key {
+    /// Passes that it takes to find a key, 16 bits each.
+    digits: u32,
+    /// Of integers: the least that the dtype has.
+    least: i64,
 }
 
 impl Key {
     fn of(dtype: DType) -> Self {
-        match dtype {
-            DType::F16 | DType::BF16 | DType::F32 => Self::Float32,
-            DType::I8 | DType::I16 | DType::I32 => Self::Int32 {
-                least: i32::MIN.into(),
-            },
-            DType::Bool | DType::U8 | DType::U16 | DType::U32 => Self::Int32 { least: 0 },
-            _ => Self::Float64,
-        }
+        let (digits, least) = match dtype {
+            DType::I8 | DType::I16 | DType::I32 => (2, i32::MIN.into()),
+            DType::I64 => (4, i64::MIN),
+            DType::F64 | DType::U64 => (4, 0),
+            _ => (2, 0),
+        };
+        Self { digits, least }
     }
+}
 
-    /// Passes that it takes to find a key, 16 bits each.
-    fn digits(self) -> u32 {
-        match self {
-            Self::Float32 | Self::Int32 { .. } => 2,
-            Self::Float64 => 4,
-        }
-    }
+/// Samples that have keys.
+trait Ranked: Sample {
+    fn key(self, key: Key) -> u64;
+    fn of_key(key: Key, bits: u64) -> Self;
+}
 
+impl Ranked for f64 {
     #[allow(
         clippy::cast_possible_truncation,
+        reason = "the dtype has 32 bits at most"
+    )]
+    fn key(self, key: Key) -> u64 {
+        if key.digits == 2 {
+            let bits = (self as f32).to_bits();
+            let flip = if bits >> 31 == 1 { u32::MAX } else { 1 << 31 };
+            return (bits ^ flip).into();
+        }
+        let bits = self.to_bits();
+        let flip = if bits >> 63 == 1 { u64::MAX } else { 1 << 63 };
+        bits ^ flip
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "a key came from a value")]
+    fn of_key(key: Key, bits: u64) -> Self {
+        if key.digits == 2 {
+            let bits = bits as u32;
+            let flip = if bits >> 31 == 1 { 1 << 31 } else { u32::MAX };
+            return f32::from_bits(bits ^ flip).into();
+        }
+        let flip = if bits >> 63 == 1 { 1 << 63 } else { u64::MAX };
+        Self::from_bits(bits ^ flip)
+    }
+}
+
+impl Ranked for i64 {
+    #[allow(
         clippy::cast_sign_loss,
-        reason = "the dtype says that the value fits"
+        reason = "the distance from the least, which fits 64 bits"
     )]
-    fn key(self, value: f64) -> u64 {
-        match self {
-            Self::Float32 => {
-                let bits = (value as f32).to_bits();
-                let flip = if bits >> 31 == 1 { u32::MAX } else { 1 << 31 };
-                (bits ^ flip).into()
-            }
-            Self::Int32 { least } => (value as i64 - least) as u64,
-            Self::Float64 => {
-                let bits = value.to_bits();
-                let flip = if bits >> 63 == 1 { u64::MAX } else { 1 << 63 };
-                bits ^ flip
-            }
-        }
+    fn key(self, key: Key) -> u64 {
+        self.wrapping_sub(key.least) as u64
     }
 
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        reason = "a key came from a value"
-    )]
-    fn value(self, key: u64) -> f64 {
-        match self {
-            Self::Float32 => {
-                let key = key as u32;
-                let flip = if key >> 31 == 1 { 1 << 31 } else { u32::MAX };
-                f32::from_bits(key ^ flip).into()
-            }
-            Self::Int32 { least } => (key as i64 + least) as f64,
-            Self::Float64 => {
-                let flip = if key >> 63 == 1 { 1 << 63 } else { u64::MAX };
-                f64::from_bits(key ^ flip)
-            }
-        }
+    #[allow(clippy::cast_possible_wrap, reason = "undoes the wrapping of a key")]
+    fn of_key(key: Key, bits: u64) -> Self {
+        (bits as Self).wrapping_add(key.least)
+    }
+}
+
+impl Ranked for u64 {
+    fn key(self, _: Key) -> u64 {
+        self
+    }
+
+    fn of_key(_: Key, bits: u64) -> Self {
+        bits
     }
 }
 
@@ -380,105 +321,144 @@ fn count_digit(table: &mut [u64], key: u64, shift: u32) {
 
 /// The rank of each quantile among so many numbers.
 fn ranks(numbers: u64) -> Vec<u64> {
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a fraction of a count is below it"
-    )]
-    let rank = |q: &f64| (q * numbers.saturating_sub(1) as f64) as u64;
+    let rank = |percent: &u8| {
+        let rank = u128::from(numbers.saturating_sub(1)) * u128::from(*percent) / 100;
+        u64::try_from(rank).unwrap_or(0)
+    };
     QUANTILES.iter().map(rank).collect()
 }
 
-/// Which of [`BINS`] equal steps from `low` to `high` a finite value is in.
-fn bin(value: f64, (low, high): (f64, f64)) -> usize {
-    // Halves first: the difference itself may be beyond the greatest float.
-    let part = (value / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0);
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a fraction of the number of bins"
-    )]
-    let bin = (part * BINS as f64) as usize;
-    bin.min(BINS - 1)
+/// Each quantile as a fraction.
+fn fractions() -> impl Iterator<Item = f64> {
+    QUANTILES.iter().map(|&percent| f64::from(percent) / 100.0)
 }
 
-/// `None` where the dtype has no values that could be counted.
-fn measure(
-    tensor: &ModelTensor,
-    threads: usize,
-    ticker: &Ticker<'_>,
-) -> Result<Option<Measures>, Error> {
+/// Measures a tensor in the type that has all of its values.
+fn measure(tensor: &ModelTensor, threads: usize, ticker: &Ticker<'_>) -> Result<Finding, Error> {
+    let data = tensor.data()?;
     let Some(dtype) = tensor.dtype() else {
-        return Ok(None);
+        return Ok(PassedOver::unsupported("the dtype is unknown"));
     };
-    if !Cast::<Arc<dyn Source>>::is_supported(dtype, DType::F64) {
-        return Ok(None);
+    if let Ok(Some(expected)) = tensor.shape().byte_len(dtype) {
+        let got = data.size();
+        if expected != got {
+            return Ok(Finding::PassedOver(PassedOver {
+                kind: Kind::Invalid,
+                reason: format!("{got} bytes of data, but dtype and shape ask for {expected}"),
+            }));
+        }
     }
     let values = Values {
         tensor,
         dtype,
         ticker,
     };
-    match tensor.shape().elements() {
-        ..=SORTED => sorted(&values).map(Some),
-        _ => counted(&values, threads).map(Some),
+    let measures = match dtype {
+        DType::C64 | DType::C128 => complex(&values)?,
+        DType::U64 => ranked::<u64>(&values, threads)?,
+        _ if dtype.is_integer() || dtype == DType::Bool => ranked::<i64>(&values, threads)?,
+        _ if dtype.is_float() => ranked::<f64>(&values, threads)?,
+        _ => {
+            let reason = "its bytes are packed in a way that gives no values";
+            return Ok(PassedOver::unsupported(reason));
+        }
+    };
+    Ok(Finding::Measured(Box::new(measures)))
+}
+
+fn ranked<N: Ranked>(values: &Values<'_>, threads: usize) -> Result<Measures, Error> {
+    match values.tensor.shape().elements() {
+        ..=SORTED => sorted::<N>(values),
+        _ => counted::<N>(values, threads),
     }
 }
 
-/// A small tensor: its values are held and sorted.
-fn sorted(values: &Values<'_>) -> Result<Measures, Error> {
+/// Complex numbers have no order: they are counted, NaN and infinite where one half is.
+fn complex(values: &Values<'_>) -> Result<Measures, Error> {
+    let halves = Values {
+        dtype: match values.dtype {
+            DType::C64 => DType::F32,
+            _ => DType::F64,
+        },
+        ..*values
+    };
     let count = values.tensor.shape().elements();
-    let mut moments = Moments::default();
+    let (mut nan, mut inf, mut zeros, mut real) = (0, 0, 0, None);
+    halves.each(0..count.saturating_mul(2), |half: f64| {
+        let Some(real): Option<f64> = real.take() else {
+            real = Some(half);
+            return;
+        };
+        if real.is_nan() || half.is_nan() {
+            nan += 1;
+        } else if real.is_infinite() || half.is_infinite() {
+            inf += 1;
+        }
+        zeros += u64::from(real == 0.0 && half == 0.0);
+    })?;
+    Ok(Measures {
+        moments: Moments::unordered(count, nan, inf, zeros),
+        quantiles: Vec::new(),
+        histogram: Vec::new(),
+        note: Some("complex numbers have no order: they are counted only"),
+    })
+}
+
+/// A small tensor: its values are held and sorted.
+fn sorted<N: Ranked>(values: &Values<'_>) -> Result<Measures, Error> {
+    let count = values.tensor.shape().elements();
+    let mut tally = Tally::default();
     let mut numbers = Vec::new();
-    values.each(0..count, |value| {
-        moments.note(value);
+    values.each(0..count, |value: N| {
+        tally.note(value);
         if !value.is_nan() {
             numbers.push(value);
         }
     })?;
     let mut histogram = Vec::new();
-    if let Some(span) = moments.span() {
+    if let Some(bins) = tally.bins() {
         histogram.resize(BINS, 0);
-        for value in numbers.iter().filter(|value| value.is_finite()) {
-            if let Some(count) = histogram.get_mut(bin(*value, span)) {
+        for value in numbers.iter().filter(|value| !value.is_infinite()) {
+            if let Some(count) = histogram.get_mut(value.bin(&bins)) {
                 *count += 1;
             }
         }
     }
-    numbers.sort_unstable_by(f64::total_cmp);
+    numbers.sort_unstable_by(N::order);
     let at = |rank: u64| numbers.get(usize::try_from(rank).ok()?).copied();
+    let moments = tally.moments();
     let found = ranks(moments.numbers());
     Ok(Measures {
-        quantiles: QUANTILES
-            .into_iter()
+        quantiles: fractions()
             .zip(found)
-            .filter_map(|(q, rank)| Some((q, at(rank)?)))
+            .filter_map(|(q, rank)| Some((q, at(rank)?.scalar())))
             .collect(),
         histogram,
         moments,
+        note: None,
     })
 }
 
 /// A large tensor, in as many passes as its keys have digits: the first one finds counts, moments
 /// and the highest digit, the second one also the histogram.
-fn counted(values: &Values<'_>, threads: usize) -> Result<Measures, Error> {
+fn counted<N: Ranked>(values: &Values<'_>, threads: usize) -> Result<Measures, Error> {
     let key = Key::of(values.dtype);
-    let digits = key.digits();
-    let top = (digits - 1) * DIGIT;
-    let (moments, first) = values.collect(
+    let top = (key.digits - 1) * DIGIT;
+    let (tally, first) = values.collect(
         threads,
-        || (Moments::default(), table()),
-        |(moments, table), value| {
-            moments.note(value);
+        || (Tally::default(), table()),
+        |(tally, table), value: N| {
+            tally.note(value);
             if !value.is_nan() {
-                count_digit(table, key.key(value), top);
+                count_digit(table, value.key(key), top);
             }
         },
-        |(moments, table), part| {
-            moments.merge(&part.0);
+        |(tally, table), part| {
+            tally.merge(&part.0);
             add_tables(table, &part.1);
         },
     )?;
+    let moments = tally.moments();
     // The digits of each quantile known so far, and its rank among the numbers that share them.
     let mut found: Vec<(u64, u64)> = ranks(moments.numbers())
         .into_iter()
@@ -487,26 +467,26 @@ fn counted(values: &Values<'_>, threads: usize) -> Result<Measures, Error> {
     for found in &mut found {
         next_digit(found, &first);
     }
-    let span = moments.span();
+    let bins = tally.bins();
     let mut histogram = Vec::new();
-    for pass in 1..digits {
+    for pass in 1..key.digits {
         let shift = top - pass * DIGIT;
         let mut prefixes: Vec<u64> = found.iter().map(|&(prefix, _)| prefix).collect();
         prefixes.dedup();
-        let wants_bins = pass == 1;
-        let (bins, tables) = values.collect(
+        let bins = bins.as_ref().filter(|_| pass == 1);
+        let (counts, tables) = values.collect(
             threads,
             || (vec![0u64; BINS], vec![table(); prefixes.len()]),
-            |(bins, tables), value| {
+            |(counts, tables), value: N| {
                 if value.is_nan() {
                     return;
                 }
-                if let Some(span) = span.filter(|_| wants_bins && value.is_finite()) {
-                    if let Some(count) = bins.get_mut(bin(value, span)) {
+                if let Some(bins) = bins.filter(|_| !value.is_infinite()) {
+                    if let Some(count) = counts.get_mut(value.bin(bins)) {
                         *count += 1;
                     }
                 }
-                let key = key.key(value);
+                let key = value.key(key);
                 let known = key >> (shift + DIGIT);
                 for (prefix, table) in prefixes.iter().zip(tables) {
                     if known == *prefix {
@@ -514,15 +494,15 @@ fn counted(values: &Values<'_>, threads: usize) -> Result<Measures, Error> {
                     }
                 }
             },
-            |(bins, tables), part| {
-                add_tables(bins, &part.0);
+            |(counts, tables), part| {
+                add_tables(counts, &part.0);
                 for (table, part) in tables.iter_mut().zip(&part.1) {
                     add_tables(table, part);
                 }
             },
         )?;
-        if wants_bins && span.is_some() {
-            histogram = bins;
+        if bins.is_some() {
+            histogram = counts;
         }
         for found in &mut found {
             if let Some(at) = prefixes.iter().position(|prefix| *prefix == found.0) {
@@ -531,14 +511,15 @@ fn counted(values: &Values<'_>, threads: usize) -> Result<Measures, Error> {
         }
     }
     let numbers = moments.numbers();
-    let quantiles = QUANTILES.into_iter().zip(found);
+    let quantiles = fractions().zip(found);
     Ok(Measures {
         quantiles: quantiles
             .filter(|_| numbers > 0)
-            .map(|(q, (found, _))| (q, key.value(found)))
+            .map(|(q, (found, _))| (q, N::of_key(key, found).scalar()))
             .collect(),
         histogram,
         moments,
+        note: None,
     })
 }
 
@@ -569,47 +550,42 @@ mod tests {
             2.0,
             f64::INFINITY,
         ];
-        for key in [Key::Float32, Key::Float64] {
+        for key in [Key::of(DType::F32), Key::of(DType::F64)] {
             for pair in floats.windows(2) {
                 let [a, b] = [pair[0], pair[1]];
-                assert!(key.key(a) < key.key(b), "{a} {b}");
+                assert!(a.key(key) < b.key(key), "{a} {b}");
             }
             for value in floats {
                 // 1e-30 is no f32.
-                let near = key.value(key.key(value));
+                let near = f64::of_key(key, value.key(key));
                 assert!(near == value || (near - value).abs() < 1e-36, "{value}");
                 assert_eq!(near.is_sign_negative(), value.is_sign_negative());
             }
         }
-        let ints = Key::of(DType::I32);
-        for value in [f64::from(i32::MIN), -1.0, 0.0, f64::from(i32::MAX)] {
-            assert_eq!(ints.value(ints.key(value)), value);
+        for (dtype, least, most) in [
+            (DType::I64, i64::MIN, i64::MAX),
+            (DType::I32, i32::MIN.into(), i32::MAX.into()),
+            (DType::U32, 0, u32::MAX.into()),
+            (DType::Bool, 0, 1),
+        ] {
+            let key = Key::of(dtype);
+            for value in [least, (least + most) / 2, most - 1, most] {
+                assert_eq!(i64::of_key(key, value.key(key)), value);
+                assert_eq!(value.key(key) >> (key.digits * DIGIT - 1) >> 1, 0);
+            }
+            assert!(least.key(key) < (most - 1).key(key) || dtype == DType::Bool);
+            assert!((most - 1).key(key) < most.key(key));
         }
-        assert!(ints.key(-1.0) < ints.key(0.0));
-        let unsigned = Key::of(DType::U32);
-        assert_eq!(unsigned.key(f64::from(u32::MAX)), u64::from(u32::MAX));
     }
 
     #[test]
-    fn moments_of_parts_are_those_of_the_whole() {
-        let values: Vec<f64> = (0..1000).map(|i| f64::from(i * i % 977) - 300.0).collect();
-        let of = |values: &[f64]| {
-            let mut moments = Moments::default();
-            for value in values {
-                moments.note(*value);
-            }
-            moments
-        };
-        let whole = of(&values);
-        let mut merged = Moments::default();
-        for part in values.chunks(301) {
-            merged.merge(&of(part));
-        }
-        assert_eq!((merged.count, merged.zeros), (whole.count, whole.zeros));
-        let near = |a: Option<f64>, b: Option<f64>| (a.unwrap() - b.unwrap()).abs() < 1e-9;
-        assert!(near(merged.mean(), whole.mean()));
-        assert!(near(merged.std(), whole.std()));
-        assert_eq!(merged.span(), whole.span());
+    fn ranks_are_exact_whatever_the_count() {
+        assert_eq!(ranks(0), [0; 5]);
+        assert_eq!(ranks(2), [0; 5]);
+        assert_eq!(ranks(101), [1, 25, 50, 75, 99]);
+        assert_eq!(ranks(100), [0, 24, 49, 74, 98]);
+        let most = ranks(u64::MAX);
+        assert_eq!(most[2], u64::MAX / 2);
     }
 
     /// Large tensors are counted in windows, small ones sorted: both say the same.
@@ -632,18 +608,38 @@ mod tests {
         add("f32", Tensor::from_slice(&floats, &dims(floats.len())));
         add("f64", Tensor::from_slice(&doubles, &dims(doubles.len())));
         add("u8", Tensor::from_slice(&bytes, &dims(bytes.len())));
+        let longs: Vec<i64> = numbers
+            .iter()
+            .map(|&n| i64::from(n).wrapping_mul(0x1234_5678_9ABC_DEF1))
+            .collect();
+        let unsigned: Vec<u64> = longs
+            .iter()
+            .map(|n| u64::from_le_bytes(n.to_le_bytes()))
+            .collect();
+        add("i64", Tensor::from_slice(&longs, &dims(longs.len())));
+        add("u64", Tensor::from_slice(&unsigned, &dims(unsigned.len())));
+        let eight = tensorfmt::Shape::new(&dims(bytes.len())).unwrap();
+        let eight = Tensor::new(DType::F8E5M2, eight, bytes.clone());
+        builder.tensor("f8", eight.unwrap()).unwrap();
         let archive = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
         let model = tensorfmt::convert::Model::of(&archive);
-        assert_eq!(model.tensors.len(), 4);
+        assert_eq!(model.tensors.len(), 7);
         for tensor in &model.tensors {
             let values = Values {
                 tensor,
                 dtype: tensor.dtype().unwrap(),
                 ticker: &Ticker::default(),
             };
-            let sorted = sorted(&values).unwrap();
+            let both = |threads| match values.dtype {
+                DType::I32 | DType::I64 | DType::U8 => {
+                    (sorted::<i64>(&values), counted::<i64>(&values, threads))
+                }
+                DType::U64 => (sorted::<u64>(&values), counted::<u64>(&values, threads)),
+                _ => (sorted::<f64>(&values), counted::<f64>(&values, threads)),
+            };
             for threads in [1, 3] {
-                let counted = counted(&values, threads).unwrap();
+                let (sorted, counted) = both(threads);
+                let (sorted, counted) = (sorted.unwrap(), counted.unwrap());
                 let name = tensor.name();
                 assert_eq!(counted.quantiles, sorted.quantiles, "{name}");
                 assert_eq!(counted.quantiles.len(), QUANTILES.len());

@@ -7,16 +7,33 @@ use tensorfmt::convert::{Model, ModelTensor};
 
 use crate::Outcome;
 use crate::cli::{Common, Stats};
-use crate::failure::{Failure, UNSUPPORTED, complain};
+use crate::failure::{Failure, INVALID, complain, exit_code};
 use crate::input::{Globs, Idle, Input};
-use crate::measure::{Measures, Moments, Survey};
+use crate::measure::{Finding, Measures, Moments, PassedOver, Scalar, Survey};
 use crate::output::{Out, escape, human, table};
 use crate::progress::Meter;
 
 #[derive(Serialize)]
 struct Document<'a> {
-    tensors: Vec<Line<'a>>,
+    tensors: Vec<Entry<'a>>,
     totals: Vec<Total>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Entry<'a> {
+    Measured(Box<Line<'a>>),
+    PassedOver(Reason<'a>),
+}
+
+/// A tensor without values.
+#[derive(Serialize)]
+struct Reason<'a> {
+    name: &'a str,
+    dtype: &'a str,
+    shape: &'a [u64],
+    /// Why it has none.
+    reason: &'a str,
 }
 
 #[derive(Serialize)]
@@ -26,10 +43,13 @@ struct Line<'a> {
     shape: &'a [u64],
     #[serde(flatten)]
     numbers: Numbers,
-    quantiles: Vec<(f64, Number)>,
+    quantiles: &'a [(f64, Scalar)],
     histogram: &'a [u64],
     /// From where to where the histogram goes.
-    histogram_range: Option<(Number, Number)>,
+    histogram_range: Option<(Scalar, Scalar)>,
+    /// Why there are counts alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
 }
 
 /// All tensors of one dtype.
@@ -49,8 +69,8 @@ struct Numbers {
     inf: u64,
     zeros: u64,
     sparsity: Option<Number>,
-    min: Option<Number>,
-    max: Option<Number>,
+    min: Option<Scalar>,
+    max: Option<Scalar>,
     mean: Option<Number>,
     std: Option<Number>,
 }
@@ -63,8 +83,8 @@ impl From<&Moments> for Numbers {
             inf: moments.inf,
             zeros: moments.zeros,
             sparsity: moments.sparsity().map(Number),
-            min: moments.min().map(Number),
-            max: moments.max().map(Number),
+            min: moments.min(),
+            max: moments.max(),
             mean: moments.mean().map(Number),
             std: moments.std().map(Number),
         }
@@ -72,7 +92,7 @@ impl From<&Moments> for Numbers {
 }
 
 /// A float that JSON may have no number for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Number(pub(crate) f64);
 
 impl Serialize for Number {
@@ -106,42 +126,32 @@ pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
         .run(common.threads, &Ticker::new(Some(&progress)))
         .map_err(|error| Failure::about(&input.path, &error))?;
     drop(meter);
-    let mut known = Vec::new();
-    let mut exit = ExitCode::SUCCESS;
-    for (tensor, measures) in model.tensors.iter().zip(measured) {
-        match measures {
-            Some(measures) => known.push((tensor, measures)),
-            None => {
-                let name = escape(tensor.name());
-                match tensor.data() {
-                    Ok(_) => complain(&format!("{name:?}: its values can't be interpreted")),
-                    Err(error) => {
-                        complain(&escape(&error.to_string()));
-                        exit = ExitCode::from(UNSUPPORTED);
-                    }
-                }
-            }
+    let findings: Vec<(&ModelTensor, Finding)> = model.tensors.iter().zip(measured).collect();
+    let mut exit = 0;
+    for (tensor, finding) in &findings {
+        if let Finding::PassedOver(PassedOver { kind, reason }) = finding {
+            let (path, name, dtype) = (input.path.display(), tensor.name(), tensor.dtype_name());
+            complain(&escape(&format!("{path}: {name:?} ({dtype}): {reason}")));
+            exit = match (exit, exit_code(*kind)) {
+                // Damage outranks what is merely not supported.
+                (INVALID, _) => INVALID,
+                (_, code) => code,
+            };
         }
     }
+    let known: Vec<(&ModelTensor, &Measures)> = findings
+        .iter()
+        .filter_map(|(tensor, finding)| match finding {
+            Finding::Measured(measures) => Some((*tensor, &**measures)),
+            Finding::PassedOver(_) => None,
+        })
+        .collect();
     let mut out = Out::new();
     let totals = totals(&known);
     if args.json {
-        let tensors = known.iter().map(|(tensor, measures)| Line {
-            name: tensor.name(),
-            dtype: tensor.dtype_name(),
-            shape: tensor.shape().dims(),
-            numbers: (&measures.moments).into(),
-            quantiles: measures
-                .quantiles
-                .iter()
-                .map(|&(q, value)| (q, Number(value)))
-                .collect(),
-            histogram: &measures.histogram,
-            histogram_range: measures
-                .moments
-                .span()
-                .map(|(low, high)| (Number(low), Number(high))),
-        });
+        let tensors = findings
+            .iter()
+            .map(|(tensor, finding)| entry(tensor, finding));
         out.json(&Document {
             tensors: tensors.collect(),
             totals,
@@ -153,11 +163,33 @@ pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
         print_totals(&totals, &mut out)?;
     }
     out.finish()?;
-    Ok(exit)
+    Ok(ExitCode::from(exit))
+}
+
+fn entry<'a>(tensor: &'a ModelTensor, finding: &'a Finding) -> Entry<'a> {
+    let (name, dtype, shape) = (tensor.name(), tensor.dtype_name(), tensor.shape().dims());
+    match finding {
+        Finding::Measured(measures) => Entry::Measured(Box::new(Line {
+            name,
+            dtype,
+            shape,
+            numbers: (&measures.moments).into(),
+            quantiles: &measures.quantiles,
+            histogram: &measures.histogram,
+            histogram_range: measures.moments.span(),
+            note: measures.note,
+        })),
+        Finding::PassedOver(PassedOver { reason, .. }) => Entry::PassedOver(Reason {
+            name,
+            dtype,
+            shape,
+            reason,
+        }),
+    }
 }
 
 /// What all values of each dtype together are like.
-fn totals(known: &[(&ModelTensor, Measures)]) -> Vec<Total> {
+fn totals(known: &[(&ModelTensor, &Measures)]) -> Vec<Total> {
     let mut totals: BTreeMap<&str, (u64, u64, Moments)> = BTreeMap::new();
     for (tensor, measures) in known {
         let (tensors, nbytes, moments) = totals.entry(tensor.dtype_name()).or_default();
@@ -179,6 +211,7 @@ fn print(tensor: &ModelTensor, measures: &Measures, out: &mut Out) -> Result<(),
         moments,
         quantiles,
         histogram,
+        note,
     } = measures;
     out.line(&format!(
         "{}  {} {}",
@@ -188,11 +221,14 @@ fn print(tensor: &ModelTensor, measures: &Measures, out: &mut Out) -> Result<(),
     ))?;
     out.line(&format!(
         "  min {}  max {}  mean {}  std {}",
-        number(moments.min()),
-        number(moments.max()),
+        scalar(moments.min()),
+        scalar(moments.max()),
         number(moments.mean()),
         number(moments.std()),
     ))?;
+    if let Some(note) = note {
+        out.line(&format!("  {note}"))?;
+    }
     out.line(&format!(
         "  count {}  zeros {}{}  nan {}  inf {}",
         moments.count,
@@ -203,7 +239,7 @@ fn print(tensor: &ModelTensor, measures: &Measures, out: &mut Out) -> Result<(),
     ))?;
     let quantiles: Vec<String> = quantiles
         .iter()
-        .map(|&(q, value)| format!("{:.0}% {}", q * 100.0, number(Some(value))))
+        .map(|&(q, value)| format!("{:.0}% {}", q * 100.0, scalar(Some(value))))
         .collect();
     if !quantiles.is_empty() {
         out.line(&format!("  {}", quantiles.join("  ")))?;
@@ -241,8 +277,8 @@ fn print_totals(totals: &[Total], out: &mut Out) -> Result<(), Failure> {
             numbers.zeros.to_string(),
             numbers.nan.to_string(),
             numbers.inf.to_string(),
-            value(numbers.min),
-            value(numbers.max),
+            scalar(numbers.min),
+            scalar(numbers.max),
             value(numbers.mean),
             value(numbers.std),
         ]
@@ -251,6 +287,15 @@ fn print_totals(totals: &[Total], out: &mut Out) -> Result<(), Failure> {
         out.line(&row)?;
     }
     Ok(())
+}
+
+/// A value for people: integers as they are.
+fn scalar(value: Option<Scalar>) -> String {
+    match value {
+        Some(Scalar::Whole(value)) => value.to_string(),
+        Some(Scalar::Float(value)) => number(Some(value)),
+        None => number(None),
+    }
 }
 
 /// A number for people: six digits, whatever its size.

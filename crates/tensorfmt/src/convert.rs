@@ -5,6 +5,7 @@
 //! everything that is no tensor data, a [`Loss`]. A [`Plan`] then writes, pulling the data in
 //! windows from the source files.
 
+mod cast;
 mod model;
 mod notes;
 mod record;
@@ -13,6 +14,7 @@ mod targets;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+pub use cast::{CastReport, PassedOver};
 pub(crate) use model::Unreadable;
 pub use model::{Model, ModelTensor};
 pub use notes::Note;
@@ -121,8 +123,8 @@ pub enum Layout {
 #[non_exhaustive]
 pub struct Options {
     /// Cast all floats to this dtype, and of the other tensors those that the target can't hold.
-    /// An integer dtype only applies to integers and booleans that the target can't hold, and
-    /// only where every value fits.
+    /// An integer dtype applies to all integers and booleans, never to floats, and only where
+    /// every value fits. [`Plan::cast`] tells what became of it.
     pub cast: Option<DType>,
     /// Leave out tensors that the target can't hold, as losses, instead of refusing.
     pub skip_unsupported: bool,
@@ -319,6 +321,7 @@ pub struct Plan {
     target: Target,
     losses: Vec<Loss>,
     notes: Vec<Note>,
+    cast: Option<CastReport>,
     data_len: u64,
     inputs: Vec<FileId>,
     writer: targets::Writer,
@@ -333,6 +336,11 @@ impl Plan {
     /// Options that changed nothing of what they could have changed, or a part of it.
     pub fn notes(&self) -> &[Note] {
         &self.notes
+    }
+
+    /// What became of the cast that was asked for, if one was.
+    pub fn cast(&self) -> Option<&CastReport> {
+        self.cast.as_ref()
     }
 
     /// What the plan writes.

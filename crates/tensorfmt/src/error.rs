@@ -106,43 +106,8 @@ macro_rules! delegate {
 }
 
 impl Error {
-    /// The error of the source that another codec's builder pulled from, if that is what it is.
-    fn source_error(&self) -> Option<&SourceError> {
-        match self {
-            // The sources of all codecs.
-            #[cfg(feature = "mag")]
-            Self::Mag(mag_format::Error::Source(error)) => Some(error),
-            #[cfg(feature = "ztensor")]
-            Self::Ztensor(ztensor_format::Error::Source(error)) => Some(error),
-            #[cfg(feature = "burnpack")]
-            Self::Burnpack(burnpack_format::Error::Source(error)) => Some(error),
-            #[cfg(feature = "aero")]
-            Self::Aero(aero_format::Error::Source(error)) => Some(error),
-            #[cfg(feature = "primitiv")]
-            Self::Primitiv(primitiv_format::Error::Source(error)) => Some(error),
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors(safetensors_format::Error::Source(error)) => Some(error),
-            Self::Source(error) => Some(error),
-            Self::InFile { error, .. } => error.source_error(),
-            _ => None,
-        }
-    }
-
-    /// The damage that a codec found while its data was pulled by another codec's builder.
-    #[cfg(feature = "ztensor")]
-    fn pulled(&self) -> Option<&ztensor_format::Error> {
-        match self.source_error() {
-            Some(SourceError::Other(error)) => error.downcast_ref(),
-            _ => None,
-        }
-    }
-
     /// Whose fault it is.
     pub fn kind(&self) -> Kind {
-        #[cfg(feature = "ztensor")]
-        if let Some(error) = self.pulled() {
-            return error.kind();
-        }
         delegate!(self, error => error.kind(),
             Self::UnknownFormat { .. } => Kind::Invalid,
             // Damage outranks what is merely not supported.
@@ -150,7 +115,8 @@ impl Error {
             Self::Disabled(_) | Self::Refused(_) => Kind::Unsupported,
             Self::NoSuchTensor { .. } | Self::Usage(_) => Kind::Build,
             Self::File(error) => error.kind(),
-            Self::Source(_) | Self::Sink(_) => Kind::Io,
+            Self::Source(error) => error.kind(),
+            Self::Sink(_) => Kind::Io,
             Self::Cancelled => Kind::Cancelled,
             Self::InFile { error, .. } => error.kind(),
         )
@@ -168,13 +134,10 @@ impl Error {
 
     /// The stable name of the rule that the file breaks, or of what is unsupported.
     pub fn rule_id(&self) -> Option<&'static str> {
-        #[cfg(feature = "ztensor")]
-        if let Some(error) = self.pulled() {
-            return error.rule_id();
-        }
         delegate!(self, error => error.rule_id(),
             Self::UnknownFormat { .. } => Some("format.unknown"),
             Self::Disabled(_) => Some("format.disabled"),
+            Self::Source(error) => error.rule_id(),
             Self::InFile { error, .. } => error.rule_id(),
             _ => None,
         )
@@ -183,6 +146,7 @@ impl Error {
     /// Where in the file it went wrong.
     pub fn at(&self) -> Option<At> {
         delegate!(self, error => error.at(),
+            Self::Source(error) => error.at(),
             Self::InFile { error, .. } => error.at(),
             _ => None,
         )

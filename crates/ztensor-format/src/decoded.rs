@@ -1,6 +1,5 @@
 //! What only generation 2 asks of data: digests over decoded bytes, and rules for what they say.
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -27,7 +26,7 @@ impl Truth {
             return Ok(());
         }
         let (rule, at) = (Rule::BoolValue, self.at);
-        Err(SourceError::Other(Box::new(Error::Invalid { rule, at })))
+        Err(SourceError::failure(Error::Invalid { rule, at }))
     }
 }
 

@@ -105,7 +105,6 @@ pub(crate) use frames::{MAX_RATIO, into_source};
 
 #[cfg(feature = "zstd")]
 mod frames {
-    use alloc::boxed::Box;
     use alloc::sync::Arc;
     use alloc::vec::Vec;
     use core::cell::RefCell;
@@ -661,11 +660,11 @@ mod frames {
         }
     }
 
-    /// A codec's error as that of a source; `Error::from` takes it out again.
+    /// This codec's error as that of a source.
     pub(crate) fn into_source(error: Error) -> SourceError {
         match error {
             Error::Source(error) => error,
-            error => SourceError::Other(Box::new(error)),
+            error => SourceError::failure(error),
         }
     }
 

@@ -3,8 +3,8 @@ use alloc::string::String;
 use core::fmt;
 
 use tensor_core::{
-    At, CastError, DType, Kind, LimitExceeded, ShapeError, SinkError, SourceError, TransferError,
-    Truncated,
+    At, CastError, DType, Failure, Kind, LimitExceeded, ShapeError, SinkError, SourceError,
+    TransferError, Truncated,
 };
 
 use crate::layout::Field;
@@ -49,7 +49,7 @@ pub enum Error {
     Build(#[from] BuildError),
     /// The bytes could not be had.
     #[error(transparent)]
-    Source(SourceError),
+    Source(#[from] SourceError),
     /// The bytes could not be delivered.
     #[error(transparent)]
     Sink(#[from] SinkError),
@@ -870,7 +870,8 @@ impl Error {
             Self::Unsupported { .. } => Kind::Unsupported,
             Self::Limit(_) => Kind::Limit,
             Self::Build(_) => Kind::Build,
-            Self::Source(_) | Self::Sink(_) => Kind::Io,
+            Self::Source(error) => error.kind(),
+            Self::Sink(_) => Kind::Io,
             #[cfg(feature = "std")]
             Self::File(error) => error.kind(),
             Self::Cancelled => Kind::Cancelled,
@@ -896,6 +897,7 @@ impl Error {
             Self::Truncated(_) => Some(TRUNCATED),
             Self::Unsupported { what, .. } => Some(what.id()),
             Self::Limit(limit) => Some(limit.limit),
+            Self::Source(error) => error.rule_id(),
             #[cfg(feature = "std")]
             Self::InFile { error, .. } => error.rule_id(),
             _ => None,
@@ -908,6 +910,7 @@ impl Error {
             Self::Invalid { at, .. } | Self::Unsupported { at, .. } => Some(*at),
             Self::Truncated(truncated) => Some(truncated.at),
             Self::Limit(limit) => Some(limit.at),
+            Self::Source(error) => error.at(),
             #[cfg(feature = "std")]
             Self::InFile { error, .. } => error.at(),
             _ => None,
@@ -927,16 +930,17 @@ impl Error {
     }
 }
 
-/// What a source of decoded data found wrong with its input is told as the error it is.
-impl From<SourceError> for Error {
-    fn from(error: SourceError) -> Self {
-        match error {
-            SourceError::Other(other) => match other.downcast::<Self>() {
-                Ok(error) => *error,
-                Err(other) => Self::Source(SourceError::Other(other)),
-            },
-            error => Self::Source(error),
-        }
+impl Failure for Error {
+    fn kind(&self) -> Kind {
+        self.kind()
+    }
+
+    fn rule_id(&self) -> Option<&'static str> {
+        self.rule_id()
+    }
+
+    fn at(&self) -> Option<At> {
+        self.at()
     }
 }
 

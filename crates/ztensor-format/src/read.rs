@@ -515,7 +515,8 @@ impl Archive {
     ///
     /// Compressed data is decoded as it is asked for: reads that move forward cost what they
     /// skip, a step back starts over. An error about the data itself comes out of the source as
-    /// this crate's [`Error`] within `SourceError::Other`.
+    /// [`SourceError::Codec`](tensor_core::SourceError::Codec), with kind and rule of this crate's
+    /// [`Error`].
     ///
     /// # Errors
     /// As [`read`](Self::read), as far as the index tells.

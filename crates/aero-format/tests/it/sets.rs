@@ -58,6 +58,40 @@ fn a_missing_part_fails_only_its_own_tensors() {
 }
 
 #[test]
+fn the_data_of_a_damaged_part_fails_as_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.aeroset.json");
+    // More parts than are kept open, one tensor each.
+    let mut builder = Builder::new();
+    for i in 0..40u8 {
+        let tensor = Tensor::from_slice(&[i; 64], &[64]).unwrap();
+        builder.tensor(format!("t{i}"), tensor).unwrap();
+    }
+    builder.max_shard_bytes(64).max_part_shards(1);
+    builder.write_set(&path).unwrap();
+    let set = Set::open(&path).unwrap();
+    let data = set.data(set.entry("t5").unwrap()).unwrap();
+    for entry in set.entries() {
+        set.read(entry).unwrap();
+    }
+    fs::write(folder.path().join("part-005.aero"), [0; 5000]).unwrap();
+    let error = data.read_into(0, &mut [0; 64]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    assert_eq!(error.rule_id(), Some("aero.header.magic"));
+    assert!(error.to_string().contains("part-005.aero"), "{error}");
+    // Nor does it change when another builder pulls it.
+    let mut builder = Builder::new();
+    let shape = aero_format::Shape::new(&[64]).unwrap();
+    let order = aero_format::Order::RowMajor;
+    builder
+        .deferred("t", aero_format::DType::U8, shape, order, data)
+        .unwrap();
+    let error = builder.to_vec().unwrap_err();
+    let found = (error.kind(), error.rule_id());
+    assert_eq!(found, (Kind::Invalid, Some("aero.header.magic")));
+}
+
+#[test]
 fn damage_in_a_part_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.aeroset.json");

@@ -6,16 +6,24 @@
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use super::float8::{E4m3, E4m3Fnuz, E5m2, E5m2Fnuz, E8m0};
 use super::{on_units, whole};
 use crate::{AlignedBytes, DType, FileId, ShapeError, Source, SourceError, bf16, f16};
 
 /// Elements of a source as another dtype, with a count of what the change lost.
 ///
-/// Casts go between `bool`, the integers and the floats. Exact values stay exact; others round
-/// to the nearest float, ties to even, once (also from `f64` to the halves). Floats beyond the
-/// target's range become infinity, integers and floats beyond an integer's range are clamped,
-/// fractions are cut, NaN stays NaN in a float and becomes 0 in an integer; every such element is
-/// counted. Non-zero is true.
+/// Casts go between `bool`, the integers and the floats, those of 8 bits among them. Exact values
+/// stay exact; others round to the nearest float, ties to even, once (also from `f64` to the halves
+/// and the 8-bit kinds). Floats beyond the target's range become infinity, or NaN where the target
+/// has no infinity; integers and floats beyond an integer's range are clamped, fractions are cut, NaN
+/// stays NaN in a float and becomes 0 in an integer; every such element is counted. Non-zero is true.
+/// The kinds "fnuz" have no negative zero: there it becomes zero.
+///
+/// [`DType::F8E8M0`] holds powers of two only: others round to the nearest one, ties up, and up in any
+/// case between the least two; what is smaller than all of them becomes the least, and zero and
+/// negative numbers become NaN.
+///
+/// That is what NumPy and `ml_dtypes` do, but for `f64`, which `ml_dtypes` rounds to `f32` first.
 ///
 /// ```
 /// use tensor_core::{Bytes, Cast, DType, Source};
@@ -49,12 +57,14 @@ impl CastCounts {
         self.rounded.load(Ordering::Relaxed)
     }
 
-    /// Finite elements that were out of the target's range, and NaNs in an integer.
+    /// Elements that were out of the target's range: too large, NaNs in an integer, and what a float
+    /// without infinity, zero or negative numbers has no value for.
     pub fn overflowed(&self) -> usize {
         self.overflowed.load(Ordering::Relaxed)
     }
 
-    /// Non-zero elements that became zero or lost digits as subnormal numbers.
+    /// Non-zero elements that became zero, or the least number there is, or lost digits as subnormal
+    /// numbers.
     pub fn underflowed(&self) -> usize {
         self.underflowed.load(Ordering::Relaxed)
     }
@@ -63,8 +73,7 @@ impl CastCounts {
 impl<S: Source> Cast<S> {
     /// Whether values of `from` can be cast to `to`.
     pub fn is_supported(from: DType, to: DType) -> bool {
-        let number = |dtype: DType| dtype.is_float() || dtype.is_integer() || dtype == DType::Bool;
-        number(from) && number(to)
+        from.is_number() && to.is_number()
     }
 
     /// Reads `inner`, elements of `from`, as elements of `to`.
@@ -148,15 +157,15 @@ fn add(count: &AtomicUsize, more: usize) {
 }
 
 #[derive(Default)]
-struct Lost {
-    rounded: usize,
-    overflowed: usize,
-    underflowed: usize,
+pub(super) struct Lost {
+    pub(super) rounded: usize,
+    pub(super) overflowed: usize,
+    pub(super) underflowed: usize,
 }
 
 /// A value on its way: integers and floats don't pass through one another.
 #[derive(Clone, Copy)]
-enum Number {
+pub(super) enum Number {
     Int(i128),
     Float(f64),
 }
@@ -216,13 +225,52 @@ macro_rules! dispatch {
                 type $name = f64;
                 $body
             }
+            DType::F8E4M3 => {
+                type $name = E4m3;
+                $body
+            }
+            DType::F8E5M2 => {
+                type $name = E5m2;
+                $body
+            }
+            DType::F8E4M3Fnuz => {
+                type $name = E4m3Fnuz;
+                $body
+            }
+            DType::F8E5M2Fnuz => {
+                type $name = E5m2Fnuz;
+                $body
+            }
+            DType::F8E8M0 => {
+                type $name = E8m0;
+                $body
+            }
             _ => {}
         }
     };
 }
 
 fn convert(from: DType, to: DType, input: &[u8], out: &mut [u8], lost: &mut Lost) {
-    dispatch!(from, From => dispatch!(to, To => each::<From, To>(input, out, lost)));
+    match (from, to) {
+        // Every bit has its place in the wider float, also those of a NaN.
+        (DType::BF16, DType::F32) => widen(input, out, |bits| u32::from(bits) << 16),
+        (DType::F16, DType::F32) => widen(input, out, half_to_single),
+        _ => dispatch!(from, From => dispatch!(to, To => each::<From, To>(input, out, lost))),
+    }
+}
+
+fn widen(input: &[u8], out: &mut [u8], wide: impl Fn(u16) -> u32) {
+    for (from, to) in input.chunks_exact(2).zip(out.chunks_exact_mut(4)) {
+        to.copy_from_slice(&wide(u16::from_le_bytes(array(from))).to_le_bytes());
+    }
+}
+
+#[inline]
+fn half_to_single(bits: u16) -> u32 {
+    match bits & 0x7FFF > 0x7C00 {
+        true => u32::from(bits & 0x8000) << 16 | 0x7F80_0000 | u32::from(bits & 0x03FF) << 13,
+        false => f16::from_bits(bits).to_f32().to_bits(),
+    }
 }
 
 #[inline]
@@ -237,7 +285,7 @@ fn each<F: Numeric, T: Numeric>(input: &[u8], out: &mut [u8], lost: &mut Lost) {
 }
 
 /// An element type as little-endian bytes.
-trait Numeric {
+pub(super) trait Numeric {
     fn get(bytes: &[u8]) -> Number;
     fn put(number: Number, bytes: &mut [u8], lost: &mut Lost);
 }
@@ -310,16 +358,10 @@ macro_rules! floats {
             #[inline]
             fn put(number: Number, bytes: &mut [u8], lost: &mut Lost) {
                 let value = match number {
+                    Number::Int(value) if $mantissa < 52 => whole_as_float(value),
                     Number::Int(value) => {
-                        let float = value as f64;
-                        // Integers of 64 bits may round on the way to f64; the second rounding
-                        // to a narrower float then starts from a sticky bit.
-                        if $mantissa < 52 && float as i128 != value {
-                            sticky(float, value)
-                        } else {
-                            lost.rounded += usize::from(float as i128 != value);
-                            float
-                        }
+                        lost.rounded += usize::from(value as f64 as i128 != value);
+                        value as f64
                     }
                     Number::Float(value) => value,
                 };
@@ -338,6 +380,17 @@ floats! {
     f64 => 52, 11;
 }
 
+/// An integer of up to 64 bits as a float that rounds to a narrower one as the integer itself would:
+/// it may itself round, and the second rounding then starts from a sticky bit.
+#[inline]
+pub(super) fn whole_as_float(value: i128) -> f64 {
+    let float = value as f64;
+    match float as i128 == value {
+        true => float,
+        false => sticky(float, value),
+    }
+}
+
 /// `float` moved towards `value` so that its last bit says that something was cut: rounding to
 /// odd, after which one more rounding is exact.
 fn sticky(float: f64, value: i128) -> f64 {
@@ -351,7 +404,8 @@ fn sticky(float: f64, value: i128) -> f64 {
 }
 
 /// Rounds to a float of `mantissa` and `exponent` bits, to nearest, ties to even, in one step.
-/// Returns its bits; a NaN keeps its sign and leading payload and is made quiet.
+/// Returns its bits. A NaN keeps its sign and leading payload and is made quiet; as a bfloat16 it
+/// keeps the sign alone, as everywhere.
 #[inline]
 fn narrow(value: f64, mantissa: u32, exponent: u32, lost: &mut Lost) -> u64 {
     let bits = value.to_bits();
@@ -365,7 +419,10 @@ fn narrow(value: f64, mantissa: u32, exponent: u32, lost: &mut Lost) -> u64 {
         if magnitude == 0x7FF0_0000_0000_0000 {
             return sign | infinity;
         }
-        let payload = (magnitude & 0x000F_FFFF_FFFF_FFFF) >> (52 - mantissa);
+        let payload = match mantissa {
+            7 => 0,
+            _ => (magnitude & 0x000F_FFFF_FFFF_FFFF) >> (52 - mantissa),
+        };
         return sign | infinity | payload | (1 << (mantissa - 1));
     }
     if magnitude == 0 {
@@ -493,6 +550,29 @@ mod tests {
         for bits in [0x7F80_0001u32, 0xFF80_0001] {
             let (bf, _) = cast(DType::F32, DType::BF16, &bits.to_le_bytes());
             assert!(bf16::from_le_bytes(array(&bf)).is_nan());
+        }
+    }
+
+    #[test]
+    fn halves_widen_to_f32_with_every_bit() {
+        for bits in 0..=u16::MAX {
+            for (dtype, same) in [(DType::F16, 0x03FF), (DType::BF16, 0x007F)] {
+                let (wide, _) = cast(dtype, DType::F32, &bits.to_le_bytes());
+                let wide = u32::from_le_bytes(array(&wide));
+                let value = match dtype {
+                    DType::F16 => f16::from_bits(bits).to_f64(),
+                    _ => bf16::from_bits(bits).to_f64(),
+                };
+                if value.is_nan() {
+                    let shift = if dtype == DType::F16 { 13 } else { 16 };
+                    let payload = u32::from(bits & same) << shift;
+                    assert_eq!(wide & 0x007F_FFFF, payload, "{dtype} {bits:#x}");
+                    assert_eq!(wide >> 31, u32::from(bits >> 15));
+                    assert!(f32::from_bits(wide).is_nan());
+                } else {
+                    assert_eq!(f64::from(f32::from_bits(wide)).to_bits(), value.to_bits());
+                }
+            }
         }
     }
 

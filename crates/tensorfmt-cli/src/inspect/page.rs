@@ -11,7 +11,7 @@ use tensorfmt::{Archive, Entry, Error, Value};
 use super::{extras, words};
 use crate::cli::Common;
 use crate::failure::Failure;
-use crate::measure::{Measures, Survey};
+use crate::measure::{Finding, Measures, Scalar, Survey};
 use crate::output::escape;
 use crate::progress::Meter;
 use crate::signals::Graceful;
@@ -56,33 +56,30 @@ struct Numbers<'a> {
     zeros: u64,
     nan: u64,
     inf: u64,
-    min: Option<Number>,
-    max: Option<Number>,
+    min: Option<Scalar>,
+    max: Option<Scalar>,
     mean: Option<Number>,
     std: Option<Number>,
-    quantiles: Vec<(f64, Number)>,
+    quantiles: &'a [(f64, Scalar)],
     histogram: &'a [u64],
-    range: Option<(Number, Number)>,
+    range: Option<(Scalar, Scalar)>,
 }
 
 impl<'a> From<&'a Measures> for Numbers<'a> {
     fn from(measures: &'a Measures) -> Self {
         let moments = &measures.moments;
-        let quantiles = measures.quantiles.iter();
         Self {
             count: moments.count,
             zeros: moments.zeros,
             nan: moments.nan,
             inf: moments.inf,
-            min: moments.min().map(Number),
-            max: moments.max().map(Number),
+            min: moments.min(),
+            max: moments.max(),
             mean: moments.mean().map(Number),
             std: moments.std().map(Number),
-            quantiles: quantiles.map(|&(q, value)| (q, Number(value))).collect(),
+            quantiles: &measures.quantiles,
             histogram: &measures.histogram,
-            range: moments
-                .span()
-                .map(|(low, high)| (Number(low), Number(high))),
+            range: moments.span(),
         }
     }
 }
@@ -111,7 +108,10 @@ pub(crate) fn write(
         stored_bytes: entry.stored_len(),
         nbytes: entry.nbytes(),
         notes: extras(entry),
-        measures: measured.next().and_then(Option::as_ref).map(Numbers::from),
+        measures: match measured.next() {
+            Some(Finding::Measured(measures)) => Some(Numbers::from(&**measures)),
+            _ => None,
+        },
     });
     let facts = archive.facts().into_iter();
     let facts = facts
@@ -153,7 +153,7 @@ fn survey(
     path: &Path,
     entries: &[Entry<'_>],
     common: &Common,
-) -> Result<Vec<Option<Measures>>, Failure> {
+) -> Result<Vec<Finding>, Failure> {
     let tensors = ModelTensor::of(archive, entries);
     let survey = Survey::new(archive, &tensors);
     let meter = Meter::new(survey.work(), common);

@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use tensor_core::{DType, Order, Value};
+use tensor_core::{Order, Value};
 use ztensor_format::{
     Algorithm, Archive, BuildError, Builder, Checksum, Encoding, Endianness, Entry, Generation,
     TensorOptions,
@@ -181,7 +181,7 @@ fn algorithm(checksum: crate::convert::Checksum) -> Algorithm {
 }
 
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
-    holds: |dtype| dtype.is_float() || dtype.is_integer() || dtype == DType::Bool,
+    holds: |dtype| dtype.is_number() && !dtype.is_float8(),
     ranks: 0..=usize::MAX,
     empty: true,
     order: Order::RowMajor,

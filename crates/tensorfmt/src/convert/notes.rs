@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Layout, ModelTensor, Options};
+use super::{CastReport, Layout, ModelTensor, Options};
 use crate::codec::{Capabilities, Native, Prepared};
 
 /// What became of an option that was asked for: it changed all that it could, a part, or nothing.
@@ -54,7 +54,6 @@ impl fmt::Display for Note {
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     tensors: u64,
-    cast: u64,
     turned: u64,
     promoted: u64,
     stats: u64,
@@ -68,7 +67,6 @@ impl Effects {
     pub(crate) fn note(&mut self, before: &Before, after: &Prepared, options: &Options) {
         let count = |counter: &mut u64, changed: bool| *counter += u64::from(changed);
         self.tensors += 1;
-        count(&mut self.cast, before.dtype != Some(after.dtype));
         count(&mut self.turned, before.turned);
         count(
             &mut self.promoted,
@@ -82,9 +80,10 @@ impl Effects {
     }
 
     /// What is worth saying: options that changed nothing, or a part.
-    pub(crate) fn notes(&self, options: &Options) -> Vec<Note> {
+    pub(crate) fn notes(&self, options: &Options, cast: Option<&CastReport>) -> Vec<Note> {
         let Self { tensors, .. } = *self;
         let mut notes = Vec::new();
+        notes.extend(cast.and_then(|cast| cast_note(cast, tensors)));
         let mut check = |asked: bool, option, changed: u64, part: &str, none: &str| {
             if asked && changed == 0 {
                 notes.push(Note::new(option, 0, tensors, none));
@@ -92,12 +91,6 @@ impl Effects {
                 notes.push(Note::new(option, changed, tensors, part));
             }
         };
-        if let Some(dtype) = options.cast {
-            let none = format!("no tensor is cast to {dtype} by it");
-            let part =
-                format!("tensors; the others are {dtype} already, or not of a kind it casts");
-            check(true, "cast", self.cast, &part, &none);
-        }
         let turns = options.layout == Layout::KeepBytes;
         let none = "the tensors have the order of the target already";
         check(
@@ -147,9 +140,51 @@ impl Effects {
     }
 }
 
+/// What is to be said about a cast that left tensors as they were, which most often is as it should be.
+fn cast_note(cast: &CastReport, tensors: u64) -> Option<Note> {
+    let CastReport {
+        to,
+        already,
+        others,
+        passed_over,
+        ..
+    } = cast;
+    let mut left = Vec::new();
+    if *already > 0 {
+        left.push(format!("{already} {to} already"));
+    }
+    if *others > 0 {
+        let kind = if to.is_float() {
+            "integers and bools"
+        } else {
+            "floats"
+        };
+        left.push(format!(
+            "{others} {kind}, which a cast to {to} leaves alone"
+        ));
+    }
+    if let Some(first) = passed_over.first() {
+        let (count, name, dtype) = (passed_over.len(), &first.tensor, &first.dtype);
+        let more = if count > 1 { ", ..." } else { "" };
+        left.push(format!(
+            "{count} that can't be cast ({name:?}: {dtype}{more})"
+        ));
+    }
+    let changed = cast.changed as u64;
+    if left.is_empty() && changed > 0 {
+        return None;
+    }
+    let left = left.join(", ");
+    let what = match changed {
+        0 if left.is_empty() => "there is no tensor".to_owned(),
+        0 => left,
+        _ => format!("tensors; {left}"),
+    };
+    Some(Note::new("cast", changed, tensors, what))
+}
+
 /// What a tensor was before it was prepared, as far as options change it.
 pub(crate) struct Before {
-    dtype: Option<tensor_core::DType>,
     rank: usize,
     is_stat: bool,
     turned: bool,
@@ -158,7 +193,6 @@ pub(crate) struct Before {
 impl Before {
     pub(crate) fn of(tensor: &ModelTensor, target: &Capabilities) -> Self {
         Self {
-            dtype: tensor.dtype,
             rank: tensor.shape.rank(),
             is_stat: tensor.is_stat,
             turned: tensor.order != target.order && !tensor.shape.is_order_free(),

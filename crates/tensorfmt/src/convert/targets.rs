@@ -3,10 +3,9 @@ use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tensor_core::{
-    Cast, DType, Kind, Order, Shape, Source, Ticker, Transposed, WriteOptions, walk,
-};
+use tensor_core::{Cast, DType, Kind, Order, Shape, Source, Transposed, WriteOptions};
 
+use super::cast::{CastReport, Stored, cast, wanted};
 use super::notes::{Before, Effects};
 use super::{
     Layout, Loss, LossKind, Model, ModelTensor, Options, Plan, Refusal, Remedy, Target, Unreadable,
@@ -173,6 +172,7 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
     let home = model.format == target.format();
     let twice = names_used_twice(&model);
     let mut parameter: Option<String> = None;
+    let mut report = options.cast.map(CastReport::new);
     for tensor in std::mem::take(&mut model.tensors) {
         let has_owner = |owner: &String| tensor.is_stat_of(owner);
         if home && !parameter.as_ref().is_some_and(has_owner) {
@@ -202,9 +202,13 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
         let before = Before::of(&tensor, &capabilities);
         let (name, dtype) = (tensor.name.clone(), tensor.dtype_name.clone());
         let damaged = matches!(&tensor.data, Err(Unreadable { damaged: true, .. }));
+        let from = tensor.dtype;
         match prepare(tensor, &capabilities, options, target, home, &mut losses)? {
             Ok(prepared) => {
                 effects.note(&before, &prepared, options);
+                if let Some(report) = &mut report {
+                    report.note(&prepared, from, &dtype);
+                }
                 tensors.push(prepared);
             }
             Err(reasons) if options.skip_unsupported => {
@@ -266,7 +270,8 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
     Ok(Plan {
         target,
         losses,
-        notes: effects.notes(options),
+        notes: effects.notes(options, report.as_ref()),
+        cast: report,
         data_len,
         inputs: model.inputs,
         writer,
@@ -391,10 +396,8 @@ fn prepare(
 ) -> Result<Result<Prepared, Vec<Why>>> {
     let name = tensor.name;
     // What comes from the target's own format and stays as it is, can be held as it was.
-    let changes = tensor.dtype.is_some_and(|from| {
-        wanted(from, target, options)
-            .is_some_and(|to| Cast::<Arc<dyn Source>>::is_supported(from, to))
-    });
+    let casts = |from: DType| wanted(from, target, options).is_some() && from.is_number();
+    let changes = tensor.dtype.is_some_and(casts);
     #[cfg(feature = "burnpack")]
     if !home {
         let wide = codec::burnpack::wide_truths(tensor.native.as_ref())?;
@@ -435,10 +438,15 @@ fn prepare(
     if let Some(reason) = (target.name)(&name) {
         whys.push((reason, Some(Remedy::Rename)));
     }
-    let cast = match cast(data, dtype, &name, target, options, losses)? {
+    let stored = Stored {
+        name: &name,
+        dtype,
+        shape: &tensor.shape,
+        order: tensor.order,
+    };
+    let cast = match cast(data, &stored, target, to, options, losses)? {
         Ok(cast) => Some(cast),
         Err(reason) => {
-            let reason = format!("a {} file {reason}", to.name());
             whys.push((reason, Some(cast_remedy(dtype, target, options))));
             None
         }
@@ -501,93 +509,6 @@ fn safetensors_native(native: Option<&Native>) -> Option<Native> {
         #[cfg(feature = "safetensors")]
         Some(native @ Native::Safetensors(..)) => Some(native.clone()),
         _ => None,
-    }
-}
-
-/// What a tensor of this dtype is to be cast to, if the cast that was asked for is about it.
-fn wanted(dtype: DType, target: &Capabilities, options: &Options) -> Option<DType> {
-    let held = (target.holds)(dtype);
-    options.cast.filter(|&to| {
-        to != dtype
-            && (!held || to.is_float() && dtype.is_float())
-            && (to.is_float() || !dtype.is_float())
-    })
-}
-
-type Data = (Arc<dyn Source>, DType);
-
-/// The data in a dtype that the target holds and the options ask for.
-fn cast(
-    data: Arc<dyn Source>,
-    dtype: DType,
-    name: &str,
-    target: &Capabilities,
-    options: &Options,
-    losses: &mut Vec<Loss>,
-) -> Result<Result<Data, String>> {
-    let Some(to) = wanted(dtype, target, options) else {
-        return Ok(match (target.holds)(dtype) {
-            true => Ok((data, dtype)),
-            false => Err(format!("can't hold {dtype}")),
-        });
-    };
-    if !Cast::<Arc<dyn Source>>::is_supported(dtype, to) {
-        return Ok(Err(format!(
-            "can't hold {dtype}, and it can't be cast to {to}"
-        )));
-    }
-    let cast = Cast::new(data, dtype, to).map_err(|error| Error::Usage(error.to_string()))?;
-    if !is_exact(dtype, to) {
-        // Read everything once before the first byte is written, to know what is lost.
-        walk::<Error>(&cast, 0..cast.size(), &Ticker::default(), |_| Ok(()))?;
-        let counts = cast.counts();
-        let lost = [
-            (counts.overflowed(), "out of range"),
-            (counts.underflowed(), "too small"),
-            (counts.rounded(), "rounded"),
-        ];
-        if to.is_integer() && counts.overflowed() > 0 {
-            let reason = format!(
-                "can't hold {dtype}, and {} values don't fit {to}",
-                counts.overflowed()
-            );
-            return Ok(Err(reason));
-        }
-        let lost: Vec<String> = lost
-            .into_iter()
-            .filter(|&(count, _)| count > 0)
-            .map(|(count, what)| format!("{count} {what}"))
-            .collect();
-        if !lost.is_empty() {
-            let reason = format!("{dtype} cast to {to}: {} values", lost.join(", "));
-            losses.push(Loss::new(LossKind::Value, name, reason));
-        }
-    }
-    Ok(Ok((Arc::new(cast), to)))
-}
-
-/// Whether every value of one dtype is one of the other.
-fn is_exact(from: DType, to: DType) -> bool {
-    let bits = |dtype: DType| dtype.size().unwrap_or(0) * 8;
-    let mantissa = |dtype: DType| match dtype {
-        DType::F16 => 11,
-        DType::BF16 => 8,
-        DType::F32 => 24,
-        DType::F64 => 53,
-        _ => 0,
-    };
-    let signed = |dtype| matches!(dtype, DType::I8 | DType::I16 | DType::I32 | DType::I64);
-    match (from, to) {
-        (DType::Bool, _) => true,
-        (_, DType::Bool) => false,
-        (DType::F16 | DType::BF16, DType::F32 | DType::F64) | (DType::F32, DType::F64) => true,
-        (from, to) if from.is_integer() && to.is_float() => bits(from) <= mantissa(to),
-        (from, to) if from.is_integer() && to.is_integer() => match (signed(from), signed(to)) {
-            (false, true) => bits(from) < bits(to),
-            (true, false) => false,
-            _ => bits(from) <= bits(to),
-        },
-        _ => false,
     }
 }
 

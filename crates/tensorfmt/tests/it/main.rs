@@ -8,6 +8,7 @@
     reason = "a test may stop at the first surprise"
 )]
 
+mod casts;
 mod detect;
 mod faults;
 mod matrix;

@@ -3,8 +3,8 @@ use std::sync::{Arc, Mutex};
 
 use tensor_core::SourceError;
 use ztensor_format::{
-    Archive, Builder, Bytes, DType, Encoding, Endianness, Error, Kind, Order, Outcome, ReadOptions,
-    Shape, Source, Tensor, TensorOptions, VerifyOptions, WriteOptions,
+    Archive, Builder, Bytes, DType, Encoding, Endianness, Kind, Order, Outcome, ReadOptions, Shape,
+    Source, Tensor, TensorOptions, VerifyOptions, WriteOptions,
 };
 
 /// Remembers which bytes were asked for.
@@ -176,10 +176,13 @@ fn damage_comes_out_of_a_source_as_what_it_is() {
     assert_eq!(error.kind(), Kind::Invalid);
     assert_eq!(error.rule_id(), archive.read(entry).unwrap_err().rule_id());
     let source = archive.data(entry).unwrap();
-    match source.read_into(0, &mut vec![0; 3 << 20]).unwrap_err() {
-        SourceError::Other(error) => assert!(error.is::<Error>()),
-        error => panic!("{error}"),
-    }
+    let pulled = source.read_into(0, &mut vec![0; 3 << 20]).unwrap_err();
+    assert!(matches!(pulled, SourceError::Codec(_)), "{pulled}");
+    assert_eq!(pulled.kind(), Kind::Invalid);
+    assert_eq!(
+        (pulled.rule_id(), pulled.at()),
+        (error.rule_id(), error.at())
+    );
 }
 
 #[test]
