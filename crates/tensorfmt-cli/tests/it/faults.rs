@@ -156,7 +156,7 @@ fn a_read_only_folder_is_an_error_that_names_the_target() {
 
 /// A conversion of so many bytes that it is still on its way when its temporary file is seen.
 fn on_its_way(scratch: &Scratch) -> Child {
-    sparse(&scratch.path("in.safetensors"), 64 << 30);
+    sparse(&scratch.path("in.safetensors"), 8 << 30);
     write(&scratch.path("x.mag"), OLD);
     let child = scratch
         .command()

@@ -57,7 +57,7 @@ fn bytes_of_any_dtype_are_hashed_compared_copied_and_extracted() {
     let run = scratch.run(&["diff", "odd.safetensors", "other.safetensors"]);
     assert_eq!(run.code, 1, "{run:?}");
     assert!(
-        run.out.contains("unknown: 1 values differ, first at 1"),
+        run.out.contains("unknown: 1 byte differs, first at 1"),
         "{run:?}"
     );
     // What is checked says that one tensor was not understood.
