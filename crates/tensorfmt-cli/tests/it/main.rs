@@ -11,6 +11,7 @@
 mod contract;
 mod faults;
 mod forms;
+mod own_files;
 mod safetensors;
 mod saving;
 mod silence;

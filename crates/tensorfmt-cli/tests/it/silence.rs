@@ -576,4 +576,101 @@ mod unix {
         assert!(child.wait().unwrap().success());
         assert_eq!(bytes, case("mag", "demo"));
     }
+
+    /// Few threads, files or addresses: the work is done, or one sentence says why not.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn limits_of_the_system_are_a_sentence_and_never_a_panic() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let scratch = Scratch::new();
+        large(&scratch);
+        let tool = |name: &str| {
+            Command::new(name)
+                .arg("--version")
+                .output()
+                .is_ok_and(|run| run.status.success())
+        };
+        let is_root = || {
+            fs::metadata("/proc/self").is_ok_and(|at| std::os::unix::fs::MetadataExt::uid(&at) == 0)
+        };
+        if !tool("prlimit") || is_root() && !tool("setpriv") {
+            println!("no prlimit or setpriv here, so nothing is limited");
+            return;
+        }
+        for (target, options) in [("z.zt", &["--zstd"][..]), ("o.aero", &[])] {
+            let convert = ["convert", "large.safetensors", target, "-q"];
+            let run = scratch.run(&[&convert[..], options].concat());
+            assert_eq!(run.code, 0, "{run:?}");
+        }
+        // Root is above limits of processes, so the command runs as nobody, who must reach it.
+        let program = scratch.path("tensorfmt");
+        fs::copy(crate::program(), &program).unwrap();
+        fs::create_dir(scratch.path("out")).unwrap();
+        for path in [scratch.path(""), program, scratch.path("out")] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+        }
+        let nobody = [
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "prlimit",
+        ];
+        let limited = |limit: &str, arguments: &[&str]| {
+            let prefix = if is_root() { &nobody[..] } else { &nobody[4..] };
+            let output = Command::new(prefix[0])
+                .args(&prefix[1..])
+                .args([limit, "./tensorfmt"])
+                .args(arguments)
+                .current_dir(scratch.path(""))
+                .stdin(Stdio::null())
+                .output();
+            Run::of(output.unwrap())
+        };
+        for limit in [
+            "--nproc=1",
+            "--nproc=2",
+            "--nofile=4",
+            "--nofile=6",
+            "--as=268435456",
+        ] {
+            for file in ["large.safetensors", "z.zt", "o.aero"] {
+                for arguments in [
+                    &["inspect", file][..],
+                    &["inspect", file, "--html", "out/x.html", "--force"],
+                    &["verify", file],
+                    &["hash", file],
+                    &["stats", file],
+                    &["diff", file, "large.safetensors"],
+                    &["extract", file, "noise", "-o", "out/x.bin", "--force"],
+                    &["convert", file, "out/x.aero", "--force"],
+                    &["convert", file, "out/x.zt", "--force", "--zstd", "1"],
+                    &["convert", file, "out/x.aeroset.json", "--force"],
+                ] {
+                    let run = limited(limit, arguments);
+                    let files = limit.starts_with("--nofile");
+                    assert!(
+                        run.code == 0 || files && run.code == 3,
+                        "{limit} {arguments:?}: {run:?}"
+                    );
+                    assert!(
+                        !run.err.contains("panicked"),
+                        "{limit} {arguments:?}: {run:?}"
+                    );
+                    if run.code == 3 {
+                        assert!(run.err.contains("Too many open files"), "{limit}: {run:?}");
+                    }
+                }
+            }
+        }
+        let left = fs::read_dir(scratch.path("out")).unwrap();
+        let names: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        assert!(
+            names
+                .iter()
+                .all(|name| !name.to_string_lossy().starts_with('.')),
+            "{names:?}"
+        );
+    }
 }
