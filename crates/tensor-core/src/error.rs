@@ -249,6 +249,8 @@ impl SourceError {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Codec(error) => error.kind(),
+            #[cfg(feature = "std")]
+            Self::File(error) => error.kind(),
             Self::Cancelled => Kind::Cancelled,
             _ => Kind::Io,
         }

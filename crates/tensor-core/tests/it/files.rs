@@ -242,3 +242,14 @@ fn sealed_files_appear_together_or_not_at_all() {
     assert_eq!(fs::read(&first).unwrap(), b"one");
     assert_eq!(fs::read(&second).unwrap(), b"two");
 }
+
+#[test]
+fn a_source_says_of_a_file_what_the_file_says() {
+    let kind = |kind: std::io::ErrorKind| {
+        let error = tensor_core::FileError::new("x", std::io::Error::from(kind));
+        tensor_core::SourceError::from(error).kind()
+    };
+    use std::io::ErrorKind::{AlreadyExists, NotFound};
+    assert_eq!(kind(AlreadyExists), tensor_core::Kind::Build);
+    assert_eq!(kind(NotFound), tensor_core::Kind::Io);
+}
