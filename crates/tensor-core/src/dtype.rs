@@ -154,6 +154,46 @@ impl DType {
         Self::ALL.iter().copied().find(|dtype| dtype.name() == name)
     }
 
+    /// The dtype that some library or format spells so: `float32`, `F32`, `torch.bfloat16`, `half`,
+    /// `F8_E4M3`, or its [`name`](Self::name), in any case.
+    ///
+    /// ```
+    /// # use tensor_core::DType;
+    /// assert_eq!(DType::from_spelling("bfloat16"), Some(DType::BF16));
+    /// assert_eq!(DType::from_spelling("F32"), Some(DType::F32));
+    /// assert_eq!(DType::from_spelling("torch.int8"), Some(DType::I8));
+    /// assert_eq!(DType::from_spelling("number"), None);
+    /// ```
+    pub fn from_spelling(text: &str) -> Option<Self> {
+        let text = text.to_ascii_lowercase();
+        let libraries = ["torch.", "numpy.", "np.", "jnp.", "tf."];
+        let stripped = libraries
+            .iter()
+            .find_map(|library| text.strip_prefix(library));
+        let text = stripped.unwrap_or(&text);
+        Some(match text {
+            "bool_" | "boolean" => Self::Bool,
+            "uint8" | "byte" => Self::U8,
+            "int8" => Self::I8,
+            "uint16" => Self::U16,
+            "int16" | "short" => Self::I16,
+            "uint32" => Self::U32,
+            "int32" | "int" => Self::I32,
+            "uint64" => Self::U64,
+            "int64" | "long" => Self::I64,
+            "float16" | "fp16" | "half" => Self::F16,
+            "bfloat16" => Self::BF16,
+            "float32" | "fp32" | "float" | "single" => Self::F32,
+            "float64" | "fp64" | "double" => Self::F64,
+            "f8_e4m3" | "float8_e4m3fn" | "float8_e4m3" => Self::F8E4M3,
+            "float8_e5m2" => Self::F8E5M2,
+            "float8_e4m3fnuz" => Self::F8E4M3Fnuz,
+            "float8_e5m2fnuz" => Self::F8E5M2Fnuz,
+            "float8_e8m0fnu" | "f8_e8m0fnu" | "e8m0" => Self::F8E8M0,
+            name => return Self::from_name(name),
+        })
+    }
+
     /// Whether values are floating-point numbers that casts can read and write; complex ones are not.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::BF16 | Self::F32 | Self::F64) || self.is_float8()

@@ -147,7 +147,9 @@ pub(crate) struct Verify {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Checksums are not compared; `tensorfmt verify` does that.\n\nExamples:\n  \
+    after_help = "Checksums are not compared; `tensorfmt verify` does that. A digest is of the elements in \
+    their stored order: a column-major format (primitiv) and a row-major one give the same tensor \
+    different digests; `tensorfmt diff` compares values.\n\nExamples:\n  \
     tensorfmt hash model.mag\n  \
     tensorfmt hash --algorithm sha256 --json model.mag"
 )]

@@ -78,6 +78,16 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     notes.extend(plan.notes().iter().map(report::note));
     let mut report = report::Report::new(plan.losses(), notes);
     report.print(args.json, common);
+    if plan.data_reordered() {
+        report.notices(
+            vec![
+                "data is ordered by the size of its elements, so that each tensor starts at a \
+                multiple of its own; the header keeps the order of the tensors"
+                    .into(),
+            ],
+            common,
+        );
+    }
     let lost = plan.losses().iter().any(|loss| loss.kind.is_of_model());
     if args.strict && (lost || report.has_idle_option()) {
         report.finish(args.json)?;
@@ -124,6 +134,12 @@ fn is_whole(
     Ok(whole)
 }
 
+/// The target of this name, or with this ending.
+fn named(name: &str) -> Option<Target> {
+    let ending = name.strip_prefix('.').unwrap_or(name);
+    Target::from_name(name).or_else(|| Target::from_path(format!("x.{ending}")))
+}
+
 /// The target that a name of another generation of its format is near to: `ztensor-2`, `zt1.2`,
 /// `snapshot`.
 fn other_generation(name: &str) -> Option<Target> {
@@ -146,7 +162,7 @@ fn other_generation(name: &str) -> Option<Target> {
 fn target(args: &Convert) -> Result<Target, Failure> {
     let known: Vec<&str> = Target::ALL.iter().map(|target| target.name()).collect();
     match &args.to {
-        Some(name) => Target::from_name(name).ok_or_else(|| {
+        Some(name) => named(name).ok_or_else(|| {
             let known = known.join(", ");
             Failure::usage(match other_generation(name) {
                 Some(target) => format!(
@@ -174,7 +190,7 @@ fn target(args: &Convert) -> Result<Target, Failure> {
 fn options(args: &Convert) -> Result<Options, Failure> {
     let mut options = Options::default();
     if let Some(name) = &args.cast {
-        let dtype = DType::from_name(name).filter(|d| d.is_float() || d.is_integer());
+        let dtype = DType::from_spelling(name).filter(|d| d.is_float() || d.is_integer());
         options.cast = Some(dtype.ok_or_else(|| {
             Failure::usage(format!(
                 "--cast {name:?}: not a dtype such as f32, bf16 or i32"

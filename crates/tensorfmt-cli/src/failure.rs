@@ -77,7 +77,10 @@ impl Failure {
 
     /// An error about `path`, which is named unless the error does so itself.
     pub(crate) fn about(path: &Path, error: &tensorfmt::Error) -> Self {
-        let text = error.to_string();
+        let text = match path.is_dir() && error.kind() == Kind::Io {
+            true => format!("{error}{}", holds(path)),
+            false => error.to_string(),
+        };
         let named = text.starts_with(&format!("{}: ", path.display()));
         let message = if named {
             text
@@ -116,6 +119,28 @@ impl From<tensorfmt::Error> for Failure {
         Self {
             code: exit_code(error.kind()),
             message: Some(error.to_string()),
+        }
+    }
+}
+
+/// What can be opened of a folder, as the end of a sentence: sets first, since they name the rest.
+fn holds(folder: &Path) -> String {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return String::new();
+    };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<String> = names
+        .filter(|name| tensorfmt::Format::from_path(name).is_some())
+        .collect();
+    names.sort_by_key(|name| (!name.ends_with(".json"), name.clone()));
+    match names.as_slice() {
+        [] => String::new(),
+        [first, rest @ ..] => {
+            let more = match rest.len() {
+                0 => String::new(),
+                count => format!(" and {count} more tensor files"),
+            };
+            format!("; it holds {}{more}", folder.join(first).display())
         }
     }
 }

@@ -13,6 +13,8 @@ use crate::output::{Out, table};
 struct Line {
     format: &'static str,
     extensions: &'static [&'static str],
+    /// Those of them that a conversion may write.
+    written: Vec<&'static str>,
     dtypes: Vec<&'static str>,
     reads: &'static str,
     writes: &'static str,
@@ -32,6 +34,12 @@ pub(crate) fn run(args: &Formats) -> Outcome {
             Line {
                 format: format.name(),
                 extensions: format.extensions(),
+                written: format
+                    .extensions()
+                    .iter()
+                    .copied()
+                    .filter(|ending| Target::from_path(format!("x.{ending}")).is_some())
+                    .collect(),
                 dtypes: DType::ALL
                     .iter()
                     .filter(|d| held(d))
@@ -49,7 +57,12 @@ pub(crate) fn run(args: &Formats) -> Outcome {
         let head = ["format", "endings", "reads", "writes", "holds"];
         let mut rows = vec![head.map(String::from).to_vec()];
         rows.extend(lines.iter().map(|line| {
-            let endings: Vec<String> = line.extensions.iter().map(|e| format!(".{e}")).collect();
+            // Some are only read.
+            let ending = |ending: &&'static str| match line.written.contains(ending) {
+                true => format!(".{ending}"),
+                false => format!("(.{ending})"),
+            };
+            let endings: Vec<String> = line.extensions.iter().map(ending).collect();
             let (reads, writes) = (line.reads.to_owned(), line.writes.to_owned());
             vec![
                 line.format.into(),
@@ -62,6 +75,7 @@ pub(crate) fn run(args: &Formats) -> Outcome {
         for row in table(&rows, &[]) {
             out.line(&row)?;
         }
+        out.line("endings in brackets are read, not written")?;
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)

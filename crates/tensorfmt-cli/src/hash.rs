@@ -9,7 +9,7 @@ use crate::Outcome;
 use crate::cli::{Algorithm, Common, Hash};
 use crate::failure::{Failure, INVALID, UNSUPPORTED, complain};
 use crate::input::Input;
-use crate::output::{Out, escape};
+use crate::output::{Out, escape, shown};
 use crate::progress::Meter;
 
 #[derive(Serialize)]
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Hash, common: &Common) -> Outcome {
     } else {
         for line in lines {
             let digest = line.digest.as_deref().unwrap_or("-");
-            out.line(&format!("{digest}  {}", escape(line.name)))?;
+            out.line(&format!("{digest}  {}", shown(line.name)))?;
         }
     }
     out.finish()?;

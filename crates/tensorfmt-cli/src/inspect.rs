@@ -12,7 +12,7 @@ use crate::Outcome;
 use crate::cli::{Common, Inspect};
 use crate::failure::Failure;
 use crate::input::{Globs, Idle, Input};
-use crate::output::{Columns, Out, escape, human, table};
+use crate::output::{Columns, Out, escape, human, shown, table};
 use crate::target::{is_not_input, may_write};
 
 #[derive(Serialize)]
@@ -133,6 +133,9 @@ fn listing(
     for (key, value) in archive.facts() {
         match (&value, chunks) {
             (Value::Null, _) => {}
+            // Nothing to see.
+            (Value::Map(pairs), _) if pairs.is_empty() => {}
+            (Value::Int(0), _) if key.starts_with("trailing") => {}
             (Value::List(items), true) if key == CHUNKS => table_of(items, out)?,
             (Value::List(items), false) if key == CHUNKS => {
                 out.line(&format!("  {key}: {} (--chunks lists them)", items.len()))?;
@@ -156,15 +159,20 @@ fn listing(
     if entries.is_empty() {
         return out.line("no tensors");
     }
+    // What all have in common is said once.
+    let turned = entries.iter().all(is_column_major);
+    if turned {
+        out.line("  order: column-major, all tensors")?;
+    }
     let head = ["name", "dtype", "shape", "bytes", "offset", ""].map(String::from);
     let mut columns = Columns::new(&[3, 4]);
     columns.note(&head);
     for entry in entries {
-        columns.note(&row(entry));
+        columns.note(&row(entry, turned));
     }
     out.line(&bold(&columns.line(&head)))?;
     for entry in entries {
-        out.line(&columns.line(&row(entry)))?;
+        out.line(&columns.line(&row(entry, turned)))?;
     }
     totals(entries, out)
 }
@@ -191,21 +199,25 @@ fn totals(entries: &[Entry<'_>], out: &mut Out) -> Result<(), Failure> {
 }
 
 /// What a tensor's line says, column by column.
-fn row(entry: &Entry<'_>) -> [String; 6] {
+fn row(entry: &Entry<'_>, turned: bool) -> [String; 6] {
     [
-        escape(entry.name()).into_owned(),
+        shown(entry.name()).into_owned(),
         escape(&entry.dtype_name()).into_owned(),
         entry.shape().to_string(),
         entry.nbytes().map_or("?".into(), |bytes| bytes.to_string()),
         format!("{:#x}", entry.offset()),
-        notes(entry),
+        notes(entry, turned),
     ]
 }
 
+fn is_column_major(entry: &Entry<'_>) -> bool {
+    entry.order() == tensorfmt::Order::ColumnMajor
+}
+
 /// What is not the same for most tensors, on one line.
-fn notes(entry: &Entry<'_>) -> String {
+fn notes(entry: &Entry<'_>, turned: bool) -> String {
     let mut notes: Vec<String> = Vec::new();
-    if entry.order() == tensorfmt::Order::ColumnMajor {
+    if is_column_major(entry) && !turned {
         notes.push("column-major".into());
     }
     if entry.encoding() != "raw" {
@@ -219,7 +231,15 @@ fn notes(entry: &Entry<'_>) -> String {
 /// What only the file's own format says about the tensor, as words.
 fn extras(entry: &Entry<'_>) -> Vec<(String, String)> {
     let extras = entry.extras().into_iter();
-    let extras = extras.filter(|(_, value)| *value != Value::Null);
+    // An address that is no more than the name is not worth repeating.
+    let is_name = |key: &str, value: &Value| match value {
+        Value::List(parts) if key == "path" => {
+            let parts: Vec<&str> = parts.iter().filter_map(Value::as_str).collect();
+            parts.join(".") == entry.name()
+        }
+        _ => false,
+    };
+    let extras = extras.filter(|(key, value)| *value != Value::Null && !is_name(key, value));
     extras
         .map(|(key, value)| (key.to_owned(), words(&value)))
         .collect()

@@ -32,10 +32,10 @@ impl Out {
     }
 }
 
-/// Text from a file, safe to print: control characters, and those that change the direction of
-/// text, as Rust escapes.
+/// Text from a file, safe to print: control characters, those that change the direction of text, and
+/// those that can't be seen, as Rust escapes.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
-    let harmless = |c: char| !c.is_control() && !is_directional(c);
+    let harmless = |c: char| !c.is_control() && !is_unseen(c);
     if text.chars().all(harmless) {
         return Cow::Borrowed(text);
     }
@@ -49,8 +49,31 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-fn is_directional(c: char) -> bool {
-    matches!(c, '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{061C}' | '\u{FEFF}')
+/// A name as listings show it: what looks the same is the same. A backslash of its own is doubled, and a
+/// name that is empty or has spaces around it is quoted.
+pub(crate) fn shown(name: &str) -> Cow<'_, str> {
+    if name.is_empty() || name.trim() != name {
+        return Cow::Owned(format!("\"{}\"", escape(&name.replace('\\', "\\\\"))));
+    }
+    if name.contains('\\') {
+        return Cow::Owned(escape(&name.replace('\\', "\\\\")).into_owned());
+    }
+    escape(name)
+}
+
+/// Whether a character changes the direction of text, or can't be seen at all.
+fn is_unseen(c: char) -> bool {
+    matches!(c,
+        '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'
+        | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
+        | '\u{2060}'..='\u{206F}' | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}'
+        | '\u{FFF9}'..='\u{FFFB}' | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}'
+        | '\u{E0000}'..='\u{E0FFF}')
+}
+
+/// How many cells of a terminal a text takes.
+fn width(text: &str) -> usize {
+    unicode_width::UnicodeWidthStr::width(text)
 }
 
 /// A byte count for people.
@@ -96,7 +119,7 @@ impl Columns {
     pub(crate) fn note(&mut self, row: &[String]) {
         for (column, cell) in row.iter().enumerate() {
             // One cell that is too wide must not push all others out of sight.
-            let width = cell.chars().count().min(60);
+            let width = width(cell).min(60);
             match self.widths.get_mut(column) {
                 Some(known) => *known = width.max(*known),
                 None => self.widths.push(width),
@@ -110,12 +133,13 @@ impl Columns {
             .iter()
             .zip(&self.widths)
             .enumerate()
-            .map(
-                |(column, (cell, &width))| match self.right.contains(&column) {
-                    true => format!("{cell:>width$}"),
-                    false => format!("{cell:<width$}"),
-                },
-            )
+            .map(|(column, (cell, &column_width))| {
+                let pad = " ".repeat(column_width.saturating_sub(width(cell)));
+                match self.right.contains(&column) {
+                    true => format!("{pad}{cell}"),
+                    false => format!("{cell}{pad}"),
+                }
+            })
             .collect();
         cells.join("  ").trim_end().to_owned()
     }

@@ -10,7 +10,7 @@ use crate::cli::{Common, Stats};
 use crate::failure::{Failure, INVALID, complain, exit_code};
 use crate::input::{Globs, Idle, Input};
 use crate::measure::{Finding, Measures, Moments, PassedOver, Scalar, Survey};
-use crate::output::{Out, escape, human, table};
+use crate::output::{Out, escape, human, shown, table};
 use crate::progress::Meter;
 
 #[derive(Serialize)]
@@ -215,7 +215,7 @@ fn print(tensor: &ModelTensor, measures: &Measures, out: &mut Out) -> Result<(),
     } = measures;
     out.line(&format!(
         "{}  {} {}",
-        escape(tensor.name()),
+        shown(tensor.name()),
         escape(tensor.dtype_name()),
         tensor.shape()
     ))?;

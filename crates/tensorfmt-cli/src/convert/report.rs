@@ -65,7 +65,7 @@ pub(super) fn note(note: &convert::Note) -> Note {
 pub(super) struct Report {
     losses: Vec<LossLine>,
     notes: Vec<Note>,
-    /// What happened to the target: links, owners.
+    /// What is worth knowing of the target: the order of its data, links, owners.
     target: Vec<String>,
     #[serde(skip)]
     lines: Vec<String>,
@@ -111,7 +111,7 @@ impl Report {
                 complain(&format!("note: {}", escape(notice)));
             }
         }
-        self.target = notices;
+        self.target.extend(notices);
     }
 
     /// Prints the JSON where it is asked for.

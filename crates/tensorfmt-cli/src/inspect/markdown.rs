@@ -43,7 +43,7 @@ pub(crate) fn print(
             text(&entry.dtype_name()),
             text(&entry.shape().to_string()),
             entry.nbytes().map_or("?".into(), |bytes| bytes.to_string()),
-            text(&notes(entry)),
+            text(&notes(entry, false)),
         ))?;
     }
     Ok(())

@@ -12,7 +12,7 @@ use super::{extras, words};
 use crate::cli::Common;
 use crate::failure::Failure;
 use crate::measure::{Finding, Measures, Scalar, Survey};
-use crate::output::escape;
+use crate::output::{escape, shown};
 use crate::progress::Meter;
 use crate::signals::Graceful;
 use crate::stats::Number;
@@ -98,7 +98,7 @@ pub(crate) fn write(
     };
     let mut measured = measured.iter();
     let tensors = entries.iter().map(|entry| Line {
-        name: escape(entry.name()).into_owned(),
+        name: shown(entry.name()).into_owned(),
         dtype: escape(&entry.dtype_name()).into_owned(),
         shape: entry.shape().to_string(),
         values: entry.shape().elements(),

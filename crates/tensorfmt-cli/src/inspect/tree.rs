@@ -61,7 +61,7 @@ fn visit(
                 escape(&entry.dtype_name()).into_owned(),
                 entry.shape().to_string(),
                 entry.nbytes().map_or("?".into(), human),
-                notes(entry),
+                notes(entry, false),
             ])?;
             continue;
         }
