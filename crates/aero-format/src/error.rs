@@ -174,6 +174,14 @@ pub enum Rule {
     SetSize,
     /// AEROSET: index and part agree about a tensor.
     SetTensor,
+    /// AEROSET: no key is there twice.
+    SetDuplicateKey,
+    /// AEROSET: size_bytes is a count, sha256 has 64 hexadecimal digits.
+    SetField,
+    /// AEROSET: a part holds the data of the tensors that it lists.
+    SetData,
+    /// AEROSET: the index lists every tensor of the parts, in the part that holds it.
+    SetUnlisted,
 }
 
 impl Rule {
@@ -224,6 +232,10 @@ impl Rule {
             Self::SetMissing => "aero.set.missing",
             Self::SetSize => "aero.set.size",
             Self::SetTensor => "aero.set.tensor",
+            Self::SetDuplicateKey => "aero.set.duplicate_key",
+            Self::SetField => "aero.set.field",
+            Self::SetData => "aero.set.data",
+            Self::SetUnlisted => "aero.set.unlisted",
         }
     }
 }
@@ -278,6 +290,10 @@ impl fmt::Display for Rule {
             Self::SetMissing => "a file of the set is missing",
             Self::SetSize => "a file of the set has another size or SHA-256 than the set says",
             Self::SetTensor => "index and part do not agree about a tensor",
+            Self::SetDuplicateKey => "a key of the set is there twice",
+            Self::SetField => "size_bytes is no count of bytes, or sha256 not 64 hexadecimal digits",
+            Self::SetData => "the part lists the tensor but holds no data",
+            Self::SetUnlisted => "the part holds a tensor that the index does not list there",
         })
     }
 }
