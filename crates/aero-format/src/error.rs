@@ -436,13 +436,19 @@ pub enum BuildError {
         /// The name.
         name: String,
     },
+    /// A field of the tensor added last was given before any tensor.
+    #[error("{field:?} is said of the tensor added last, and none was added yet")]
+    NoTensor {
+        /// The field.
+        field: String,
+    },
     /// An alignment, size or level that makes no sense.
     #[error("{option} of {value} makes no sense")]
     Option {
         /// The option.
         option: &'static str,
         /// Its value.
-        value: u64,
+        value: i128,
     },
     /// More shards than a file may have chunks, or more bytes than 2^63-1.
     #[error("the file would have too many chunks or bytes")]
