@@ -430,12 +430,6 @@ pub enum BuildError {
     /// [`Limits::max_metadata_overhead`](crate::Limits::max_metadata_overhead) is raised.
     #[error("the metadata has too many values for the size of the file")]
     Metadata,
-    /// There is no tensor of this name.
-    #[error("no tensor named {name:?} was added")]
-    NoSuchTensor {
-        /// The name.
-        name: String,
-    },
     /// A field of the tensor added last was given before any tensor.
     #[error("{field:?} is said of the tensor added last, and none was added yet")]
     NoTensor {
