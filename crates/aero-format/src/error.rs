@@ -174,6 +174,14 @@ pub enum Rule {
     SetSize,
     /// AEROSET: index and part agree about a tensor.
     SetTensor,
+    /// AEROSET: no key is there twice.
+    SetDuplicateKey,
+    /// AEROSET: size_bytes is a count, sha256 has 64 hexadecimal digits.
+    SetField,
+    /// AEROSET: a part holds the data of the tensors that it lists.
+    SetData,
+    /// AEROSET: the index lists every tensor of the parts, in the part that holds it.
+    SetUnlisted,
 }
 
 impl Rule {
@@ -224,6 +232,10 @@ impl Rule {
             Self::SetMissing => "aero.set.missing",
             Self::SetSize => "aero.set.size",
             Self::SetTensor => "aero.set.tensor",
+            Self::SetDuplicateKey => "aero.set.duplicate_key",
+            Self::SetField => "aero.set.field",
+            Self::SetData => "aero.set.data",
+            Self::SetUnlisted => "aero.set.unlisted",
         }
     }
 }
@@ -278,6 +290,10 @@ impl fmt::Display for Rule {
             Self::SetMissing => "a file of the set is missing",
             Self::SetSize => "a file of the set has another size or SHA-256 than the set says",
             Self::SetTensor => "index and part do not agree about a tensor",
+            Self::SetDuplicateKey => "a key of the set is there twice",
+            Self::SetField => "size_bytes is no count of bytes, or sha256 not 64 hexadecimal digits",
+            Self::SetData => "the part lists the tensor but holds no data",
+            Self::SetUnlisted => "the part holds a tensor that the index does not list there",
         })
     }
 }
@@ -414,11 +430,11 @@ pub enum BuildError {
     /// [`Limits::max_metadata_overhead`](crate::Limits::max_metadata_overhead) is raised.
     #[error("the metadata has too many values for the size of the file")]
     Metadata,
-    /// There is no tensor of this name.
-    #[error("no tensor named {name:?} was added")]
-    NoSuchTensor {
-        /// The name.
-        name: String,
+    /// A field of the tensor added last was given before any tensor.
+    #[error("{field:?} is said of the tensor added last, and none was added yet")]
+    NoTensor {
+        /// The field.
+        field: String,
     },
     /// An alignment, size or level that makes no sense.
     #[error("{option} of {value} makes no sense")]
@@ -426,7 +442,7 @@ pub enum BuildError {
         /// The option.
         option: &'static str,
         /// Its value.
-        value: u64,
+        value: i128,
     },
     /// More shards than a file may have chunks, or more bytes than 2^63-1.
     #[error("the file would have too many chunks or bytes")]

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::ops::Range;
+use core::sync::atomic::{AtomicU8, Ordering};
 
 use tensor_core::{
     ArchiveId, At, Bytes, Cursor, DType, NameTable, Shape, Source, check_index_memory,
@@ -28,7 +29,25 @@ pub(crate) struct Index {
     pub(crate) tidx: Bytes,
     /// Whether the file is an index alone: tensors, but no weights.
     pub(crate) in_parts: bool,
+    /// What a salvaging reader found of each chunk: nothing yet, whole, damaged. Two threads may
+    /// both find it, and find the same.
+    found: Vec<AtomicU8>,
 }
+
+/// What [`Index::check_control`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Control {
+    /// There is no IHSH.
+    Absent,
+    /// Header, TOC and string table are as it says.
+    Holds,
+    /// Its algorithm is not ours, so nothing was checked.
+    OtherAlgorithm,
+}
+
+/// States of `Index::found`.
+const WHOLE: u8 = 1;
+const DAMAGED: u8 = 2;
 
 impl Index {
     pub(crate) fn parse(source: &dyn Source, options: &ReadOptions) -> Result<Self> {
@@ -63,7 +82,7 @@ impl Index {
                     at,
                 });
             }
-            check_chunk(&chunk, source.size(), limits, at)?;
+            check_chunk(&chunk, source.size(), options, at)?;
             chunks.push(chunk);
         }
         check_overlap(&header, toc.clone(), &chunks, options.salvage)?;
@@ -88,7 +107,12 @@ impl Index {
             names: NameTable::default(),
             tidx: Bytes::new(),
             in_parts: false,
+            found: Vec::new(),
         };
+        if options.salvage {
+            let unknown = index.chunks.iter().map(|_| AtomicU8::new(0));
+            index.found = unknown.collect();
+        }
         if options.check_control {
             index.check_control(source, limits, true)?;
         }
@@ -107,11 +131,32 @@ impl Index {
 
     /// The chunk of a type and name.
     pub(crate) fn chunk(&self, fourcc: FourCc, name: &str) -> Option<&Chunk> {
-        let key = Chunk::key(fourcc, name);
-        self.chunks.get(
-            self.chunk_keys
-                .find(&self.chunks, |chunk| &chunk.key, &key)?,
-        )
+        self.chunks.get(self.position(&Chunk::key(fourcc, name))?)
+    }
+
+    fn position(&self, key: &str) -> Option<usize> {
+        self.chunk_keys.find(&self.chunks, |chunk| &chunk.key, key)
+    }
+
+    /// Whether a chunk is as its hash says, which `check` finds out once.
+    pub(crate) fn is_whole(
+        &self,
+        chunk: &Chunk,
+        check: impl FnOnce() -> Result<bool>,
+    ) -> Result<bool> {
+        let found = self.position(&chunk.key);
+        let found = found.and_then(|at| self.found.get(at));
+        match found.map(|found| found.load(Ordering::Relaxed)) {
+            Some(WHOLE) => Ok(true),
+            Some(DAMAGED) => Ok(false),
+            _ => {
+                let whole = check()?;
+                if let Some(found) = found {
+                    found.store(if whole { WHOLE } else { DAMAGED }, Ordering::Relaxed);
+                }
+                Ok(whole)
+            }
+        }
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
@@ -119,21 +164,21 @@ impl Index {
             .get(self.names.find(&self.entries, Entry::name, name)?)
     }
 
-    /// AIP-0001: whether header, TOC and string table are as IHSH says; `None` without IHSH or
-    /// for an algorithm that is not ours. `cheap` leaves out ranges that reach into the weights.
+    /// AIP-0001: whether header, TOC and string table are as IHSH says; anything else than that is
+    /// an error. `cheap` takes ranges that reach into the weights as they are.
     pub(crate) fn check_control(
         &self,
         source: &dyn Source,
         limits: &Limits,
         cheap: bool,
-    ) -> Result<Option<bool>> {
+    ) -> Result<Control> {
         let Some(chunk) = self.first(FourCc::IHSH) else {
-            return Ok(None);
+            return Ok(Control::Absent);
         };
         let at = At::new(chunk.offset, "covered_ranges");
         let bytes = payload(source, chunk, limits)?;
         let Some((end, digest)) = parse_ihsh(&bytes, at, limits)? else {
-            return Ok(Some(false));
+            return Ok(Control::OtherAlgorithm);
         };
         let count = u32::try_from(self.chunks.len()).unwrap_or(u32::MAX);
         let toc_end = self.header.toc_offset.saturating_add(Toc::len(count));
@@ -145,7 +190,7 @@ impl Index {
             });
         }
         if cheap && end > control.saturating_add(4096) {
-            return Ok(Some(true));
+            return Ok(Control::Holds);
         }
         if control_digest(source, &self.header, count, end)? != digest {
             return Err(Error::Invalid {
@@ -153,7 +198,7 @@ impl Index {
                 at,
             });
         }
-        Ok(Some(true))
+        Ok(Control::Holds)
     }
 
     /// "TIDX Schema".
@@ -498,8 +543,15 @@ fn is_destroyed(first: Option<&Chunk>, second: &Chunk) -> bool {
     ihsh && second.fourcc == FourCc([0; 4]) && second.length == 0 && second.offset == 0
 }
 
-fn check_chunk(chunk: &Chunk, size: u64, limits: &Limits, at: At) -> Result<()> {
+fn check_chunk(chunk: &Chunk, size: u64, options: &ReadOptions, at: At) -> Result<()> {
+    let limits = &options.limits;
     let invalid = |rule| Err(Error::Invalid { rule, at });
+    // A salvaging reader takes a file that ends within its weights.
+    let weights = [FourCc::WTSH, FourCc::PHSH].contains(&chunk.fourcc);
+    let size = match options.salvage && weights {
+        true => u64::MAX,
+        false => size,
+    };
     inside(size, chunk.offset, chunk.length, Rule::ChunkRange, at)?;
     let never = [FourCc::WTSH, FourCc::IHSH, FourCc::PHSH].contains(&chunk.fourcc);
     if never && chunk.is_zstd() {

@@ -72,6 +72,8 @@ mod pass;
 mod read;
 #[cfg(feature = "std")]
 mod set;
+#[cfg(feature = "std")]
+mod set_json;
 mod tree;
 mod write;
 

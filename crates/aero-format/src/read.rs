@@ -13,8 +13,9 @@ use tensor_core::{
 };
 
 use crate::chunk::{Chunk, FourCc};
-use crate::index::{FIELDS, Index};
+use crate::index::{Control, FIELDS, Index};
 use crate::integrity::{hex, parse_phsh, payload};
+use crate::layout::inside;
 use crate::msgpack::{Decoder, Fault};
 use crate::tree::blake3_of;
 use crate::{BuildError, DTypeCode, Error, Limits, Result, Rule, Unsupported};
@@ -29,8 +30,9 @@ pub struct ReadOptions {
     /// default.
     pub check_control: bool,
     /// Open files whose tensor index overran the weights, as the reference writer leaves them
-    /// when tensor hashes are on. A tensor is then read only if its own hash is right. Off by
-    /// default.
+    /// when tensor hashes are on, and files that were cut within the weights. A tensor is then
+    /// read only if its own hash is right; one without where the hash of its shard is, or where
+    /// it lies before the cut. Off by default.
     pub salvage: bool,
 }
 
@@ -312,7 +314,8 @@ impl Archive {
     }
 
     /// Reads a tensor: a slice where the source is memory, else one read into an aligned buffer.
-    /// A salvaging archive checks the tensor's own hash, and refuses one that has none.
+    /// A salvaging archive holds the very bytes that it returns against the tensor's own hash; one
+    /// without is read where its shard is whole, or was cut off behind it.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where the dtype is unknown or the data is in the parts of a set,
@@ -320,13 +323,14 @@ impl Archive {
     /// fails with.
     pub fn read(&self, entry: &Entry) -> Result<Tensor> {
         let (dtype, range) = self.locate(entry)?;
-        let data = self.source.read(range)?;
-        if self.options.salvage {
-            self.salvaged(entry, || {
-                let range = self.stored(entry);
-                blake3_of(&self.source, range, 1, &Ticker::default())
-            })?;
-        }
+        let data = if self.options.salvage {
+            let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+            let stored = self.source.read(self.stored_range(entry)?)?;
+            self.salvaged(entry, || Ok(blake3::hash(&stored).into()))?;
+            stored.slice(..len.min(stored.len()))
+        } else {
+            self.source.read(range)?
+        };
         Tensor::new(dtype, entry.shape.clone(), data).map_err(|error| {
             BuildError::Shape {
                 name: entry.name.to_string(),
@@ -336,7 +340,8 @@ impl Archive {
         })
     }
 
-    /// Reads a tensor's little-endian bytes into `out`, which has its exact length.
+    /// Reads a tensor's little-endian bytes into `out`, which has its exact length. Where a
+    /// salvaging archive finds them damaged, `out` holds nothing to rely on.
     ///
     /// # Errors
     /// As [`read`](Self::read), and [`BuildError::BufferLength`].
@@ -346,21 +351,38 @@ impl Archive {
         if expected != got {
             return Err(BuildError::BufferLength { expected, got }.into());
         }
-        Ok(self.source.read_into(range.start, out)?)
+        if !self.options.salvage {
+            return Ok(self.source.read_into(range.start, out)?);
+        }
+        if entry.data_len == expected {
+            self.source.read_into(range.start, out)?;
+            return self.salvaged(entry, || Ok(blake3::hash(out).into()));
+        }
+        // The hash is over more bytes than are asked for.
+        out.copy_from_slice(self.read(entry)?.data());
+        Ok(())
     }
 
-    /// A tensor's little-endian bytes as a source of their own.
+    /// A tensor's little-endian bytes as a source of their own. A salvaging archive checks them
+    /// here, once.
     ///
     /// # Errors
     /// As [`read`](Self::read).
     pub fn data(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
         let (_, range) = self.locate(entry)?;
-        if self.options.salvage {
-            self.salvaged(entry, || {
-                let range = self.stored(entry);
-                blake3_of(&self.source, range, 0, &Ticker::default())
-            })?;
-        }
+        self.check_stored(entry)?;
+        Ok(Arc::new(Window::new(self.source.clone(), range)?))
+    }
+
+    /// A tensor's bytes as the file stores them, whatever its dtype: all of data_len, which may
+    /// be more than the shape asks for.
+    ///
+    /// # Errors
+    /// [`BuildError::ForeignEntry`] where the entry is another archive's, [`Error::Unsupported`]
+    /// where the data is in the parts of a set, or what the source fails with.
+    pub fn stored(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+        let range = self.stored_range(entry)?;
+        self.check_stored(entry)?;
         Ok(Arc::new(Window::new(self.source.clone(), range)?))
     }
 
@@ -434,17 +456,19 @@ impl Archive {
         let ticker = Ticker::new(options.progress);
         let limits = &self.options.limits;
         let control = self.index.check_control(&self.source, limits, false);
+        let item = |outcome| Item::new(format!("{prefix}control"), outcome);
         report.push(match control {
-            Ok(Some(true)) => Item::new(format!("{prefix}control"), Outcome::Ok).with_note("IHSH"),
-            Ok(Some(false)) => Item::new(format!("{prefix}control"), Outcome::Unsupported)
-                .with_note(Unsupported::IhshAlgorithm.to_string()),
-            Ok(None) => {
-                Item::new(format!("{prefix}control"), Outcome::NotCovered).with_note("no IHSH")
+            Ok(Control::Holds) => item(Outcome::Ok).with_note("IHSH"),
+            Ok(Control::OtherAlgorithm) => {
+                item(Outcome::Unsupported).with_note(Unsupported::IhshAlgorithm.to_string())
             }
+            Ok(Control::Absent) => item(Outcome::NotCovered).with_note("no IHSH"),
             Err(error) => failed(format!("{prefix}control"), error)?,
         });
         // Shards one after the other on all threads; what is small side by side.
         let mut damaged = BTreeSet::new();
+        // The items of what is of one shard alone: its hash, and those of its pages.
+        let mut of_shards = Vec::new();
         for chunk in &self.index.chunks {
             let item = format!("{prefix}{} {}", chunk.fourcc, chunk.name());
             if chunk.is_unhashed() {
@@ -464,19 +488,21 @@ impl Archive {
                 }
                 Err(error) => failed(item, error)?,
             };
-            if chunk.fourcc == FourCc::WTSH && item.outcome != Outcome::Ok {
-                damaged.insert(chunk.name());
+            if item.outcome != Outcome::Ok {
+                let shard = match chunk.fourcc {
+                    FourCc::WTSH => Some(chunk.name()),
+                    FourCc::PHSH => chunk.name().strip_suffix(".phsh"),
+                    _ => None,
+                };
+                if chunk.fourcc == FourCc::WTSH {
+                    damaged.insert(chunk.name());
+                }
+                of_shards.extend(shard.map(|shard| (report.items.len(), shard)));
             }
             report.push(item);
         }
+        self.verify_tensors(report, prefix, &damaged, &of_shards, options, &ticker)?;
         let entries = self.entries();
-        let items = parallel::map(options.threads, entries.len(), |at| {
-            let Some(entry) = entries.get(at) else {
-                return Ok(None);
-            };
-            self.verify_tensor(entry, prefix, &damaged, &ticker)
-        })?;
-        report.items.extend(items.into_iter().flatten());
         if self.index.in_parts && !entries.is_empty() && prefix.is_empty() {
             report.push(
                 Item::new("data", Outcome::NotCovered).with_note("data in parts: not covered"),
@@ -495,6 +521,53 @@ impl Archive {
         Ok(())
     }
 
+    /// An item for each tensor, and the names of those that are damaged for the items of their
+    /// shards.
+    fn verify_tensors(
+        &self,
+        report: &mut Report,
+        prefix: &str,
+        damaged: &BTreeSet<&str>,
+        of_shards: &[(usize, &str)],
+        options: &VerifyOptions<'_>,
+        ticker: &Ticker<'_>,
+    ) -> Result<()> {
+        let entries = self.entries();
+        // Tensors may share their bytes, which are hashed once.
+        let mut ranges = Vec::new();
+        if !self.index.in_parts {
+            let hashed = entries.iter().filter(|entry| entry.hash_b3.is_some());
+            ranges.extend(hashed.map(|entry| (entry.offset, entry.data_len)));
+            ranges.sort_unstable();
+            ranges.dedup();
+        }
+        let hashes = parallel::map(options.threads, ranges.len(), |at| {
+            let (offset, len) = ranges.get(at).copied().unwrap_or_default();
+            match offset.saturating_add(len) {
+                end if end > self.file_len() => Ok(None),
+                end => blake3_of(&self.source, offset..end, 1, ticker).map(Some),
+            }
+        })?;
+        for entry in entries {
+            let at = ranges.binary_search(&(entry.offset, entry.data_len));
+            let found = at.ok().and_then(|at| hashes.get(at).copied().flatten());
+            let Some(item) = self.verify_tensor(entry, prefix, damaged, found)? else {
+                continue;
+            };
+            if item.outcome == Outcome::Failed {
+                let shard = format!("weights.shard{}", entry.shard_id);
+                let of_it = of_shards.iter().filter(|(_, name)| *name == shard);
+                for (at, _) in of_it {
+                    if let Some(item) = report.items.get_mut(*at) {
+                        item.tensors.push(entry.name().into());
+                    }
+                }
+            }
+            report.push(item);
+        }
+        Ok(())
+    }
+
     /// The hash of a chunk's bytes, after a check of what is in it; `None` where there is nothing
     /// to hold it against.
     fn verify_chunk(
@@ -503,6 +576,9 @@ impl Archive {
         options: &VerifyOptions<'_>,
         ticker: &Ticker<'_>,
     ) -> Result<Option<[u8; 32]>> {
+        let at = At::new(chunk.offset, "payload");
+        let rule = Rule::ChunkRange;
+        inside(self.file_len(), chunk.offset, chunk.length, rule, at)?;
         match chunk.fourcc {
             FourCc::MJSN => {
                 self.json(chunk)?;
@@ -551,41 +627,68 @@ impl Archive {
         Ok(())
     }
 
+    /// What is known about a tensor, of whose bytes `found` is the hash.
     fn verify_tensor(
         &self,
         entry: &Entry,
         prefix: &str,
         damaged: &BTreeSet<&str>,
-        ticker: &Ticker<'_>,
+        found: Option<[u8; 32]>,
     ) -> Result<Option<Item>> {
-        let item = format!("{prefix}{}", entry.name());
-        if entry.dtype().is_none() {
-            let what = Unsupported::DType { code: entry.code.0 };
-            return Ok(Some(
-                Item::new(item, Outcome::Unsupported).with_note(what.to_string()),
-            ));
-        }
-        if self.index.in_parts {
-            return Ok(None);
-        }
-        match entry.hash_b3 {
-            Some(expected) => {
-                let found = blake3_of(&self.source, self.stored(entry), 1, ticker)?;
-                let item = Item::compared(item, hex(&expected), hex(&found));
-                Ok(Some(item.with_note("hash_b3")))
-            }
+        let name = format!("{prefix}{}", entry.name());
+        let unsupported = match entry.dtype() {
+            Some(_) => None,
+            None => Some(Unsupported::DType { code: entry.code.0 }.to_string()),
+        };
+        let mut item = if self.index.in_parts {
+            let Some(note) = unsupported else {
+                return Ok(None);
+            };
+            return Ok(Some(Item::new(name, Outcome::Unsupported).with_note(note)));
+        } else if let Err(error) = self.stored_range(entry) {
+            failed(name, error)?
+        } else if let Some((expected, found)) = entry.hash_b3.zip(found) {
+            Item::compared(name, hex(&expected), hex(&found)).with_note("hash_b3")
+        } else if let Some(shard) = self.damaged_shard(entry, damaged) {
             // Without a hash of its own it is as good as its shard.
-            None => {
-                let shard = format!("weights.shard{}", entry.shard_id);
-                Ok(Some(if damaged.contains(shard.as_str()) {
-                    let rule = Rule::ChunkHash.id();
-                    let note = format!("no hash of its own, and its shard is damaged [{rule}]");
-                    Item::new(item, Outcome::Failed).with_note(note)
-                } else {
-                    Item::new(item, Outcome::Ok).with_note("by its shard's hash")
-                }))
+            if self.is_cut(shard) {
+                Item::new(name, Outcome::NotCovered).with_note("its shard is cut off behind it")
+            } else {
+                let rule = Rule::ChunkHash.id();
+                let note = format!("no hash of its own, and its shard is damaged [{rule}]");
+                Item::new(name, Outcome::Failed).with_note(note)
             }
+        } else {
+            Item::new(name, Outcome::Ok).with_note("by its shard's hash")
+        };
+        match (item.outcome, unsupported) {
+            (Outcome::Failed, _) => item.tensors.push(entry.name().into()),
+            // Its bytes are whole, but not to be read.
+            (_, Some(note)) => {
+                item = Item::new(item.item, Outcome::Unsupported).with_note(note);
+            }
+            _ => {}
         }
+        Ok(Some(item))
+    }
+
+    /// The shard of a tensor, where it is among the damaged ones.
+    fn damaged_shard(&self, entry: &Entry, damaged: &BTreeSet<&str>) -> Option<&Chunk> {
+        if damaged.is_empty() {
+            return None;
+        }
+        let shard = self.shard(entry);
+        shard.filter(|shard| damaged.contains(shard.name()))
+    }
+
+    fn shard(&self, entry: &Entry) -> Option<&Chunk> {
+        let name = format!("weights.shard{}", entry.shard_id);
+        self.index.chunk(FourCc::WTSH, &name)
+    }
+
+    /// Whether the file ends within the chunk, which only a salvaging reader takes.
+    fn is_cut(&self, chunk: &Chunk) -> bool {
+        chunk.offset.saturating_add(chunk.length) > self.file_len()
     }
 
     /// A JSON chunk as a value.
@@ -635,17 +738,77 @@ impl Archive {
         }
     }
 
-    /// All bytes that the index gives a tensor; its hash is over these.
-    fn stored(&self, entry: &Entry) -> Range<u64> {
-        entry.offset..entry.offset + entry.data_len
+    /// Where all bytes are that the index gives a tensor; its hash is over these.
+    pub(crate) fn stored_range(&self, entry: &Entry) -> Result<Range<u64>> {
+        if entry.archive != self.index.id {
+            return Err(BuildError::ForeignEntry.into());
+        }
+        let at = At::new(entry.offset, "data").entry(entry.ordinal as u64);
+        if self.index.in_parts {
+            return Err(Error::Unsupported {
+                what: Unsupported::InParts,
+                at,
+            });
+        }
+        // A salvaging reader opens files that were cut.
+        let rule = Rule::TidxDataRange;
+        inside(self.file_len(), entry.offset, entry.data_len, rule, at)?;
+        Ok(entry.offset..entry.offset + entry.data_len)
     }
 
+    /// A salvaging reader's check of bytes that are read later.
+    fn check_stored(&self, entry: &Entry) -> Result<()> {
+        if !self.options.salvage {
+            return Ok(());
+        }
+        let range = self.stored_range(entry)?;
+        self.salvaged(entry, || {
+            blake3_of(&self.source, range, 0, &Ticker::default())
+        })
+    }
+
+    /// Whether a salvaging reader may give a tensor away whose bytes have `digest`.
     fn salvaged(&self, entry: &Entry, digest: impl FnOnce() -> Result<[u8; 32]>) -> Result<()> {
-        let at = At::new(entry.offset, "hash_b3").entry(entry.ordinal as u64);
         match entry.hash_b3 {
             Some(expected) if digest()? == expected => Ok(()),
-            _ => Err(Error::Invalid {
-                rule: Rule::TensorHash,
+            Some(_) => {
+                let at = At::new(entry.offset, "hash_b3").entry(entry.ordinal as u64);
+                let rule = Rule::TensorHash;
+                Err(Error::Invalid { rule, at })
+            }
+            None => self.check_shard(entry),
+        }
+    }
+
+    /// Without a hash of its own a tensor is as good as its shard. One that is cut has no hash to
+    /// hold it against: what lies before the cut is as it was.
+    fn check_shard(&self, entry: &Entry) -> Result<()> {
+        let Some(shard) = self.shard(entry) else {
+            return Ok(());
+        };
+        let at = At::new(shard.offset, "payload");
+        if self.is_cut(shard) {
+            let overruns = |chunk: &Chunk| {
+                let end = chunk.offset.saturating_add(chunk.length);
+                chunk.offset < shard.offset && end > shard.offset
+            };
+            return match self.index.chunks.iter().any(overruns) {
+                true => Err(Error::Invalid {
+                    rule: Rule::TidxOverrun,
+                    at,
+                }),
+                false => Ok(()),
+            };
+        }
+        let is_whole = self.index.is_whole(shard, || {
+            let range = shard.offset..shard.offset + shard.length;
+            let found = blake3_of(&self.source, range, 0, &Ticker::default())?;
+            Ok(found == shard.blake3)
+        })?;
+        match is_whole {
+            true => Ok(()),
+            false => Err(Error::Invalid {
+                rule: Rule::ChunkHash,
                 at,
             }),
         }
@@ -664,7 +827,12 @@ impl Archive {
             });
         }
         match (entry.dtype(), entry.len) {
-            (Some(dtype), Some(len)) => Ok((dtype, entry.offset..entry.offset + len)),
+            (Some(dtype), Some(len)) => {
+                // A salvaging reader opens files that were cut.
+                let rule = Rule::TidxDataRange;
+                inside(self.file_len(), entry.offset, entry.data_len, rule, at)?;
+                Ok((dtype, entry.offset..entry.offset + len))
+            }
             _ => {
                 let what = Unsupported::DType { code: entry.code.0 };
                 Err(Error::Unsupported { what, at })

@@ -1,18 +1,17 @@
+mod verify;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::Value as Json;
-use sha2::{Digest, Sha256};
 use tensor_core::{
-    At, FileSource, Item, Outcome, Report, Source, SourceError, Tensor, Ticker, Value,
-    VerifyOptions, walk,
+    At, FileId, FileSource, Report, Source, SourceError, Tensor, Value, VerifyOptions,
 };
 
-use crate::integrity::hex;
-use crate::read::{Archive, Entry, failed};
+use crate::read::{Archive, Entry};
+use crate::set_json::{self, Listed, Part, Place, at_path, listed, text_at};
 use crate::{BuildError, Error, ReadOptions, Result, Rule, Unsupported};
 
 /// How many parts are open at once.
@@ -36,23 +35,6 @@ struct Inner {
     metadata: Vec<(String, Value)>,
     /// The parts that are open, the one used last at the end.
     open: Mutex<Vec<(usize, Archive)>>,
-}
-
-/// A file as the set's JSON lists it.
-struct Listed {
-    place: Place,
-    sha256: Option<String>,
-    size: Option<u64>,
-}
-
-enum Place {
-    Local(PathBuf),
-    Remote(String),
-}
-
-struct Part {
-    name: String,
-    file: Listed,
 }
 
 impl Set {
@@ -165,79 +147,45 @@ impl Set {
     pub fn data(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
         let (archive, inner) = self.inner.locate(entry)?;
         let size = archive.data(&inner)?.size();
-        Ok(Arc::new(InPart {
-            set: self.inner.clone(),
-            ordinal: entry.ordinal,
-            size,
-        }))
+        self.inner.source(entry, size, false)
+    }
+
+    /// A tensor's bytes as its part stores them, whatever its dtype.
+    ///
+    /// # Errors
+    /// As [`Archive::stored`], and what its part breaks.
+    pub fn stored(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+        let (archive, inner) = self.inner.find(entry)?;
+        let size = archive.stored(&inner)?.size();
+        self.inner.source(entry, size, true)
     }
 
     /// Checks the index and every part, deeply: size and SHA-256 of each file, all that
-    /// [`Archive::verify`] checks, and that index and parts agree about every tensor.
+    /// [`Archive::verify`] checks, and that index and parts agree about every tensor, in both
+    /// directions.
     ///
     /// # Errors
     /// What reading fails with, or a stop on request; damage and missing parts are in the report.
     pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
         let mut report = Report::default();
-        let inner = &*self.inner;
-        report.push(Item::new("set", Outcome::Ok).with_note("JSON"));
-        let ticker = Ticker::new(options.progress);
-        check_file(&mut report, "index", &inner.index_file, &ticker)?;
-        inner.index.verify_into(&mut report, "index: ", options)?;
-        for (ordinal, part) in inner.parts.iter().enumerate() {
-            if !check_file(&mut report, &part.name, &part.file, &ticker)? {
-                continue;
-            }
-            match inner.part(ordinal) {
-                Ok(archive) => {
-                    archive.verify_into(&mut report, &format!("{}: ", part.name), options)?;
-                }
-                Err(error) => report.push(failed(part.name.clone(), error)?),
-            }
-        }
-        for entry in self.entries() {
-            let checked = inner.locate(entry);
-            report.push(match checked {
-                Ok(_) => Item::new(entry.name(), Outcome::Ok).with_note("index and part agree"),
-                Err(error) => failed(entry.name().to_owned(), error)?,
-            });
-        }
+        verify::set(&self.inner, &mut report, options)?;
         Ok(report)
     }
-}
 
-/// Checks that a listed file is there and is the one that was meant; says whether it is there.
-fn check_file(report: &mut Report, name: &str, file: &Listed, ticker: &Ticker<'_>) -> Result<bool> {
-    let path = match &file.place {
-        Place::Local(path) => path,
-        Place::Remote(url) => {
-            let what = Unsupported::Remote { url: url.clone() };
-            report.push(Item::new(name, Outcome::Unsupported).with_note(what.to_string()));
-            return Ok(false);
+    /// The tensors that parts hold and the index does not list, each as the name of its part and
+    /// its own. Opens every part; one that can't be opened is left out.
+    pub fn unlisted(&self) -> Vec<(String, String)> {
+        let inner = &*self.inner;
+        let mut unlisted = Vec::new();
+        for (ordinal, part) in inner.parts.iter().enumerate() {
+            let Ok(archive) = inner.part(ordinal) else {
+                continue;
+            };
+            let names = inner.unlisted(ordinal, &archive);
+            unlisted.extend(names.map(|name| (part.name.clone(), name.to_owned())));
         }
-    };
-    let source = match open_file(path) {
-        Ok(source) => source,
-        Err(error) => {
-            report.push(failed(name.to_owned(), error)?);
-            return Ok(false);
-        }
-    };
-    if let Some(size) = file.size {
-        let item = Item::compared(name, size.to_string(), source.size().to_string());
-        report.push(item.with_note("size_bytes"));
+        unlisted
     }
-    if let Some(expected) = &file.sha256 {
-        let mut hasher = Sha256::new();
-        walk::<Error>(&source, 0..source.size(), ticker, |piece| {
-            hasher.update(piece);
-            Ok(())
-        })?;
-        let found = hex(&hasher.finalize());
-        let item = Item::compared(name, expected.to_ascii_lowercase(), found);
-        report.push(item.with_note("sha256"));
-    }
-    Ok(true)
 }
 
 /// Opens a file of the set; one that is missing is the set's fault.
@@ -288,16 +236,22 @@ impl Inner {
         Ok(archive)
     }
 
-    /// The part that holds a tensor, and its entry there, after checking that both agree.
+    /// The part that holds a tensor of a known dtype, and its entry there.
     fn locate(&self, entry: &Entry) -> Result<(Archive, Entry)> {
+        if entry.archive == self.index.index.id && entry.dtype().is_none() {
+            let at = At::new(0, "shards").entry(entry.ordinal as u64);
+            let what = Unsupported::DType { code: entry.code.0 };
+            return Err(Error::Unsupported { what, at });
+        }
+        self.find(entry)
+    }
+
+    /// The part that holds a tensor, and its entry there, after checking that both agree.
+    fn find(&self, entry: &Entry) -> Result<(Archive, Entry)> {
         if entry.archive != self.index.index.id {
             return Err(BuildError::ForeignEntry.into());
         }
         let at = At::new(0, "shards").entry(entry.ordinal as u64);
-        if entry.dtype().is_none() {
-            let what = Unsupported::DType { code: entry.code.0 };
-            return Err(Error::Unsupported { what, at });
-        }
         let ordinal = self.shards.get(&entry.shard_id);
         let ordinal = *ordinal.ok_or(Error::Invalid {
             rule: Rule::SetShard,
@@ -311,14 +265,51 @@ impl Inner {
                 && inside.data_len == entry.data_len
                 && inside.data_off == entry.data_off
         });
-        match inside.cloned() {
-            Some(inside) => Ok((archive, inside)),
-            None => Err(Error::Invalid {
+        let Some(inside) = inside.cloned() else {
+            return Err(Error::Invalid {
                 rule: Rule::SetTensor,
                 at,
-            }),
+            });
+        };
+        if archive.is_in_parts() {
+            let rule = Rule::SetData;
+            return Err(Error::Invalid { rule, at });
         }
+        // A salvaging reader goes by hashes, so it takes none that two files do not agree about.
+        if self.options.salvage && !agree(entry.hash_b3(), inside.hash_b3()) {
+            let rule = Rule::SetTensor;
+            return Err(Error::Invalid { rule, at });
+        }
+        Ok((archive, inside))
     }
+
+    /// A tensor's bytes as a source that opens the part whenever it is read.
+    fn source(self: &Arc<Self>, entry: &Entry, size: u64, stored: bool) -> Result<Arc<dyn Source>> {
+        let part = self.shards.get(&entry.shard_id);
+        let part = part.and_then(|ordinal| self.parts.get(*ordinal));
+        Ok(Arc::new(InPart {
+            set: self.clone(),
+            ordinal: entry.ordinal,
+            size,
+            stored,
+            file: part.and_then(|part| part.id.clone()),
+        }))
+    }
+
+    /// The tensors that a part holds and the index does not have in it.
+    fn unlisted<'a>(&'a self, ordinal: usize, part: &'a Archive) -> impl Iterator<Item = &'a str> {
+        let is_listed = move |name: &str| {
+            let listed = self.index.entry(name);
+            listed.is_some_and(|entry| self.shards.get(&entry.shard_id) == Some(&ordinal))
+        };
+        let names = part.entries().iter().map(Entry::name);
+        names.filter(move |name| !is_listed(name))
+    }
+}
+
+/// Whether two hashes of one tensor do not contradict each other.
+fn agree(a: Option<&[u8; 32]>, b: Option<&[u8; 32]>) -> bool {
+    a.zip(b).is_none_or(|(a, b)| a == b)
 }
 
 /// A tensor's bytes, in whichever part they are.
@@ -326,9 +317,16 @@ struct InPart {
     set: Arc<Inner>,
     ordinal: usize,
     size: u64,
+    /// Whether it is all bytes that are stored.
+    stored: bool,
+    file: Option<FileId>,
 }
 
 impl Source for InPart {
+    fn file(&self) -> Option<&FileId> {
+        self.file.as_ref()
+    }
+
     fn size(&self) -> u64 {
         self.size
     }
@@ -338,8 +336,11 @@ impl Source for InPart {
         let data = || {
             let entry = self.set.index.entries().get(self.ordinal);
             let entry = entry.ok_or(BuildError::ForeignEntry)?;
-            let (archive, inside) = self.set.locate(entry)?;
-            archive.data(&inside)
+            let (archive, inside) = self.set.find(entry)?;
+            match self.stored {
+                true => archive.stored(&inside),
+                false => archive.data(&inside),
+            }
         };
         let data = data().map_err(|error| match error {
             Error::Source(error) => error,
@@ -370,7 +371,7 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
     let bytes = source.read(0..source.size())?;
     let limits = &options.limits;
     limits.check_json(&bytes, source.size(), At::new(0, "json"))?;
-    let json: Json = serde_json::from_slice(&bytes).map_err(|_| wrong("json"))?;
+    let json = set_json::parse(&bytes)?;
     if text_at(&json, &["format", "name"]) != Some("AEROSET") {
         return Err(wrong("format"));
     }
@@ -435,12 +436,14 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
         if !seen.insert(name.clone()) {
             return Err(twice);
         }
+        let mut ids = Vec::new();
         for id in at_path(part, &["shards"])
             .as_array()
             .ok_or_else(|| wrong("shards"))?
         {
             let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
             let id = id.ok_or_else(|| wrong("shards"))?;
+            ids.push(id);
             if shards.insert(id, parts.len()).is_some() {
                 let at = At::new(0, "shards");
                 return Err(Error::Invalid {
@@ -449,7 +452,16 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
                 });
             }
         }
-        parts.push(Part { name, file });
+        let id = match &file.place {
+            Place::Local(path) => FileId::of(path).ok(),
+            Place::Remote(_) => None,
+        };
+        parts.push(Part {
+            name,
+            file,
+            shards: ids,
+            id,
+        });
     }
     let index = Archive::from_source(open_file(index_path)?, options)
         .map_err(|error| error.in_file(index_path))?;
@@ -479,55 +491,6 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
         shards,
         metadata,
         open: Mutex::new(Vec::new()),
-    })
-}
-
-/// What is under a path of keys, null where there is nothing.
-fn at_path<'a>(json: &'a Json, path: &[&str]) -> &'a Json {
-    let step = |json: Option<&'a Json>, key: &&str| json?.get(*key);
-    path.iter().fold(Some(json), step).unwrap_or(&Json::Null)
-}
-
-fn text_at<'a>(json: &'a Json, path: &[&str]) -> Option<&'a str> {
-    at_path(json, path).as_str()
-}
-
-/// A file as listed, its path checked: one component after the other, none of them upwards, and
-/// no link that leads out of the folder.
-fn listed(json: &Json, folder: &Path) -> Result<Listed> {
-    let wrong = |rule| Error::Invalid {
-        rule,
-        at: At::new(0, "path"),
-    };
-    let text = text_at(json, &["path"]).ok_or_else(|| wrong(Rule::SetJson))?;
-    let place = match text.split_once("://") {
-        Some((scheme, _)) if ["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) => {
-            Place::Remote(text.to_owned())
-        }
-        Some(_) => return Err(wrong(Rule::SetPath)),
-        None => {
-            let plain = !text.is_empty() && !text.contains(['\\', '\0', ':']);
-            let inside = Path::new(text)
-                .components()
-                .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-            if !plain || !inside {
-                return Err(wrong(Rule::SetPath));
-            }
-            let path = folder.join(text);
-            if let (Ok(real), Ok(home)) = (path.canonicalize(), folder.canonicalize()) {
-                if !real.starts_with(home) {
-                    return Err(wrong(Rule::SetPath));
-                }
-            }
-            Place::Local(path)
-        }
-    };
-    Ok(Listed {
-        place,
-        sha256: text_at(json, &["sha256"])
-            .filter(|text| !text.is_empty())
-            .map(str::to_owned),
-        size: at_path(json, &["size_bytes"]).as_u64(),
     })
 }
 

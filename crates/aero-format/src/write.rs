@@ -149,7 +149,7 @@ impl Builder {
         if !align.is_power_of_two() || align > 1 << 20 {
             return Err(BuildError::Option {
                 option: "align",
-                value: align,
+                value: align.into(),
             }
             .into());
         }
@@ -170,7 +170,7 @@ impl Builder {
     /// [`BuildError::Option`] for a level that zstd does not have, or any without zstd.
     pub fn zstd_level(&mut self, level: Option<i32>) -> Result<&mut Self> {
         if level.is_some_and(|level| !cfg!(feature = "zstd") || !(-7..=22).contains(&level)) {
-            let value = level.unwrap_or(0).unsigned_abs().into();
+            let value = level.unwrap_or(0).into();
             return Err(BuildError::Option {
                 option: "zstd_level",
                 value,
@@ -313,7 +313,7 @@ impl Builder {
     ///
     /// # Errors
     /// [`BuildError::Key`] for the format's own fields, [`BuildError::Duplicate`],
-    /// [`BuildError::Value`] for what MessagePack can't hold, [`BuildError::NoSuchTensor`] before
+    /// [`BuildError::Value`] for what MessagePack can't hold, [`BuildError::NoTensor`] before
     /// any tensor.
     pub fn extra(&mut self, key: impl Into<String>, value: impl Into<Value>) -> Result<&mut Self> {
         let (key, value) = (key.into(), value.into());
@@ -334,7 +334,7 @@ impl Builder {
     /// Which quantization descriptor of the metadata describes the tensor added last.
     ///
     /// # Errors
-    /// [`BuildError::NoSuchTensor`] before any tensor.
+    /// [`BuildError::NoTensor`] before any tensor.
     pub fn quant_id(&mut self, id: i64) -> Result<&mut Self> {
         self.last("quant_id")?.quant_id = Some(id);
         Ok(self)
@@ -343,15 +343,15 @@ impl Builder {
     /// The flags of the tensor added last.
     ///
     /// # Errors
-    /// [`BuildError::NoSuchTensor`] before any tensor.
+    /// [`BuildError::NoTensor`] before any tensor.
     pub fn flags(&mut self, flags: u64) -> Result<&mut Self> {
         self.last("flags")?.flags = flags;
         Ok(self)
     }
 
     fn last(&mut self, what: &str) -> Result<&mut Planned, BuildError> {
-        let missing = BuildError::NoSuchTensor {
-            name: what.to_string(),
+        let missing = BuildError::NoTensor {
+            field: what.to_string(),
         };
         self.tensors.last_mut().ok_or(missing)
     }

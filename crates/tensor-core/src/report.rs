@@ -41,6 +41,9 @@ pub struct Item {
     pub found: Option<String>,
     /// Which check it was, or why it failed or could not be made.
     pub note: Option<String>,
+    /// The tensors that a failure damages, where that is known to be all: a failed shard has those
+    /// in it that no hash of their own proves whole.
+    pub tensors: Vec<String>,
 }
 
 impl Item {
@@ -52,6 +55,7 @@ impl Item {
             expected: None,
             found: None,
             note: None,
+            tensors: Vec::new(),
         }
     }
 
@@ -73,6 +77,7 @@ impl Item {
             expected: Some(expected),
             found: Some(found),
             note: None,
+            tensors: Vec::new(),
         }
     }
 

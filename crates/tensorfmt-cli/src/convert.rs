@@ -117,9 +117,15 @@ fn is_whole(
     let report = verify::verify(archive, false, common);
     let report = report.map_err(|error| Failure::about(&input.path, &error))?;
     let is_left_out = |name: &str| archive.entry(name).is_some() && !edits.keeps(name);
+    // A failed shard is no fault of what is converted if all that it damages is left out.
+    let is_elsewhere = |item: &tensorfmt::Item| {
+        let mut damaged = item.tensors.iter();
+        is_left_out(&item.item)
+            || (!item.tensors.is_empty() && damaged.all(|name| is_left_out(name)))
+    };
     let mut whole = true;
     for item in report.items {
-        if item.outcome == Check::Failed && !is_left_out(&item.item) {
+        if item.outcome == Check::Failed && !is_elsewhere(&item) {
             whole = false;
             let (path, item) = (input.path.display(), verify::words(&verify::line(item)));
             complain(&escape(&format!("{path}: {item}")));

@@ -14,6 +14,8 @@ mod corpus;
 mod lazy;
 mod mutation;
 mod roundtrip;
+mod salvage;
+mod set_faults;
 mod sets;
 
 use aero_format::{Archive, Bytes, Error, Kind, Report, VerifyOptions};

@@ -109,3 +109,13 @@ fn metadata_is_ascii_json() {
     assert_eq!(text, &want[..]);
     assert_eq!(archive.metadata().unwrap()[1].1, "nämé \u{1F980}".into());
 }
+
+#[test]
+fn refusals_say_what_was_asked_for() {
+    let mut builder = Builder::new();
+    let error = builder.zstd_level(Some(-30)).unwrap_err();
+    assert_eq!(error.to_string(), "zstd_level of -30 makes no sense");
+    let error = builder.quant_id(1).unwrap_err();
+    let want = "\"quant_id\" is said of the tensor added last, and none was added yet";
+    assert_eq!(error.to_string(), want);
+}

@@ -1,0 +1,190 @@
+//! Verifying a set: its files, its index against its parts, and its parts against the index.
+
+use std::collections::HashMap;
+
+use sha2::{Digest, Sha256};
+use tensor_core::{Item, Outcome, Report, Source, Ticker, VerifyOptions, walk};
+
+use super::{Inner, agree, open_file};
+use crate::integrity::hex;
+use crate::read::{Archive, Entry, failed};
+use crate::set_json::{Listed, Place};
+use crate::tree::blake3_of;
+use crate::{Error, Result, Rule, Unsupported};
+
+pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_>) -> Result<()> {
+    report.push(Item::new("set", Outcome::Ok).with_note("JSON"));
+    let ticker = Ticker::new(options.progress);
+    check_file(report, "index", &inner.index_file, &ticker)?;
+    inner.index.verify_into(report, "index: ", options)?;
+    let mut in_parts: HashMap<usize, Vec<&Entry>> = HashMap::new();
+    for entry in inner.index.entries() {
+        let part = inner.shards.get(&entry.shard_id());
+        in_parts
+            .entry(part.copied().unwrap_or(usize::MAX))
+            .or_default()
+            .push(entry);
+    }
+    let mut checked = Vec::new();
+    for (ordinal, part) in inner.parts.iter().enumerate() {
+        let start = report.items.len();
+        let there = check_file(report, &part.name, &part.file, &ticker)?;
+        let mut shards = Shards::of(inner, ordinal);
+        let prefix = format!("{}: ", part.name);
+        if there {
+            match inner.part(ordinal) {
+                Ok(archive) => {
+                    let chunks = report.items.len();
+                    archive.verify_into(report, &prefix, options)?;
+                    blame(report, start, chunks);
+                    for name in inner.unlisted(ordinal, &archive) {
+                        let rule = Rule::SetUnlisted;
+                        let note = format!("{rule} [{}]", rule.id());
+                        let item = Item::new(format!("{prefix}{name}"), Outcome::Failed);
+                        report.push(item.with_note(note));
+                    }
+                }
+                Err(error) => report.push(failed(part.name.clone(), error)?),
+            }
+        }
+        for entry in in_parts.remove(&ordinal).unwrap_or_default() {
+            let item = match tensor(inner, entry, &mut shards, &ticker) {
+                Ok(item) => item,
+                Err(error) => failed(entry.name().to_owned(), error)?,
+            };
+            checked.push((entry.ordinal, item));
+        }
+    }
+    checked.sort_by_key(|(ordinal, _)| *ordinal);
+    report
+        .items
+        .extend(checked.into_iter().map(|(_, item)| item));
+    Ok(())
+}
+
+/// Where all that fails in a part is of tensors, a wrong SHA-256 of the file is of those too.
+fn blame(report: &mut Report, start: usize, chunks: usize) {
+    let failed = |item: &&Item| item.outcome == Outcome::Failed;
+    let inside = report.items.get(chunks..).unwrap_or_default();
+    let mut tensors: Vec<String> = Vec::new();
+    for item in inside.iter().filter(failed) {
+        if item.tensors.is_empty() {
+            return;
+        }
+        tensors.extend(item.tensors.iter().cloned());
+    }
+    tensors.sort_unstable();
+    tensors.dedup();
+    let files = report.items.get_mut(start..chunks).unwrap_or_default();
+    for item in files {
+        let is_digest = item.note.as_deref() == Some("sha256");
+        if item.outcome == Outcome::Failed && is_digest {
+            item.tensors.clone_from(&tensors);
+        }
+    }
+}
+
+/// How a part may count its shards: anew from 0, in the order of their numbers in the set or in
+/// that of its list, or as the set does. One of these has to hold for all of its tensors.
+struct Shards {
+    ways: Vec<HashMap<u32, u32>>,
+}
+
+impl Shards {
+    fn of(inner: &Inner, ordinal: usize) -> Self {
+        let listed = inner
+            .parts
+            .get(ordinal)
+            .map_or(&[][..], |part| &part.shards);
+        let mut sorted = listed.to_vec();
+        sorted.sort_unstable();
+        let anew = |ids: &[u32]| ids.iter().copied().zip(0..).collect();
+        let same = listed.iter().map(|&id| (id, id)).collect();
+        Self {
+            ways: vec![anew(&sorted), anew(listed), same],
+        }
+    }
+
+    /// Whether the part may have counted shard `id` of the set as `inside`.
+    fn take(&mut self, id: u32, inside: u32) -> bool {
+        let fits = |way: &HashMap<u32, u32>| way.get(&id) == Some(&inside);
+        if !self.ways.iter().any(fits) {
+            return false;
+        }
+        self.ways.retain(fits);
+        true
+    }
+}
+
+/// Holds a tensor of the index against its part, and its hash against the data.
+fn tensor(inner: &Inner, entry: &Entry, shards: &mut Shards, ticker: &Ticker<'_>) -> Result<Item> {
+    let (part, inside) = inner.find(entry)?;
+    let name = entry.name();
+    if !shards.take(entry.shard_id(), inside.shard_id()) {
+        let (expected, found) = (entry.shard_id(), inside.shard_id());
+        let note = format!("shard {expected} of the set is not shard {found} of the part");
+        let rule = Rule::SetTensor.id();
+        let item = Item::new(name, Outcome::Failed);
+        return Ok(item.with_note(format!("{note} [{rule}]")));
+    }
+    if !agree(entry.hash_b3(), inside.hash_b3()) {
+        let text = |hash: Option<&[u8; 32]>| hash.map(|hash| hex(hash)).unwrap_or_default();
+        let item = Item::compared(name, text(entry.hash_b3()), text(inside.hash_b3()));
+        return Ok(item.with_note("hash_b3 of the index, against the part's"));
+    }
+    // Where the part has the same hash, that was held against the data already.
+    if let (Some(expected), None) = (entry.hash_b3(), inside.hash_b3()) {
+        let found = stored_hash(&part, &inside, ticker)?;
+        let item = Item::compared(name, hex(expected), hex(&found));
+        return Ok(item.with_note("hash_b3 of the index"));
+    }
+    if entry.dtype().is_none() {
+        let what = Unsupported::DType {
+            code: entry.dtype_code().0,
+        };
+        return Ok(Item::new(name, Outcome::Unsupported).with_note(what.to_string()));
+    }
+    Ok(Item::new(name, Outcome::Ok).with_note("index and part agree"))
+}
+
+fn stored_hash(part: &Archive, entry: &Entry, ticker: &Ticker<'_>) -> Result<[u8; 32]> {
+    let data = part.stored_range(entry)?;
+    blake3_of(&part.source, data, 1, ticker)
+}
+
+/// Checks that a listed file is there and is the one that was meant; says whether it is there.
+fn check_file(report: &mut Report, name: &str, file: &Listed, ticker: &Ticker<'_>) -> Result<bool> {
+    let path = match &file.place {
+        Place::Local(path) => path,
+        Place::Remote(url) => {
+            let what = Unsupported::Remote { url: url.clone() };
+            report.push(Item::new(name, Outcome::Unsupported).with_note(what.to_string()));
+            return Ok(false);
+        }
+    };
+    let source = match open_file(path) {
+        Ok(source) => source,
+        Err(error) => {
+            report.push(failed(name.to_owned(), error)?);
+            return Ok(false);
+        }
+    };
+    report.push(match file.size {
+        Some(size) => Item::compared(name, size.to_string(), source.size().to_string())
+            .with_note("size_bytes"),
+        None => Item::new(name, Outcome::NotCovered).with_note("no size_bytes"),
+    });
+    report.push(match &file.sha256 {
+        Some(expected) => {
+            let mut hasher = Sha256::new();
+            walk::<Error>(&source, 0..source.size(), ticker, |piece| {
+                hasher.update(piece);
+                Ok(())
+            })?;
+            let found = hex(&hasher.finalize());
+            Item::compared(name, expected.to_ascii_lowercase(), found).with_note("sha256")
+        }
+        None => Item::new(name, Outcome::NotCovered).with_note("no sha256"),
+    });
+    Ok(true)
+}
