@@ -673,4 +673,104 @@ mod unix {
             "{names:?}"
         );
     }
+
+    /// Runs a script as nobody, in a folder that nobody may enter; `None` where that can't be done.
+    #[cfg(target_os = "linux")]
+    fn as_nobody(scratch: &Scratch, text: &str) -> Option<Run> {
+        use std::os::unix::fs::PermissionsExt;
+
+        let program = scratch.path("tensorfmt");
+        fs::copy(crate::program(), &program).unwrap();
+        for path in [scratch.path(""), program] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let output = Command::new("setpriv")
+            .args([
+                "--reuid=65534",
+                "--regid=65534",
+                "--clear-groups",
+                "sh",
+                "-c",
+                text,
+            ])
+            .env("T", scratch.path("tensorfmt"))
+            .current_dir(scratch.path(""))
+            .stdin(Stdio::null())
+            .output();
+        let run = output.ok().map(Run::of)?;
+        // Only root may become someone else.
+        (!run.err.contains("setpriv:")).then_some(run)
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_folder_that_takes_no_file_is_answered_with_what_works() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let scratch = Scratch::new();
+        let mode = |name: &str, mode: u32| {
+            fs::set_permissions(scratch.path(name), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for folder in ["ro", "sticky"] {
+            fs::create_dir(scratch.path(folder)).unwrap();
+            fs::write(scratch.path(&format!("{folder}/w.mag")), "old").unwrap();
+            mode(&format!("{folder}/w.mag"), 0o666);
+        }
+        mode("ro", 0o555);
+        mode("sticky", 0o1777);
+        for folder in ["ro", "sticky"] {
+            let convert = format!("$T convert demo.mag {folder}/w.mag --force");
+            let Some(run) = as_nobody(&scratch, &convert) else {
+                println!("nobody can't be had here");
+                return;
+            };
+            assert_eq!(run.code, 3, "{run:?}");
+            assert!(run.err.contains("--in-place"), "{}", run.err);
+            assert_eq!(
+                fs::read(scratch.path(&format!("{folder}/w.mag"))).unwrap(),
+                b"old"
+            );
+            let run = as_nobody(&scratch, &format!("{convert} --in-place")).unwrap();
+            assert_eq!(run.code, 0, "{run:?}");
+            assert_eq!(scratch.run(&["verify", &format!("{folder}/w.mag")]).code, 0);
+        }
+        // Where that doesn't help, it isn't said.
+        mode("ro/w.mag", 0o444);
+        let run = as_nobody(&scratch, "$T convert demo.mag ro/w.mag --force").unwrap();
+        assert_eq!(run.code, 3, "{run:?}");
+        assert!(!run.err.contains("--in-place"), "{}", run.err);
+    }
+
+    #[test]
+    fn a_file_is_given_to_whom_the_old_one_belonged() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+
+        let scratch = Scratch::new();
+        let path = scratch.path("own.mag");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
+        let given = chown(&path, Some(1000), Some(1000)).is_ok();
+        let run = scratch.run(&["convert", "demo.mag", "own.mag", "--force"]);
+        assert_eq!((run.code, run.err.as_str()), (0, ""));
+        let metadata = fs::metadata(&path).unwrap();
+        assert_eq!(metadata.mode() & 0o777, 0o664);
+        if given {
+            assert_eq!((metadata.uid(), metadata.gid()), (1000, 1000));
+        }
+        #[cfg(target_os = "linux")]
+        if given {
+            // Nobody may give nothing away, and says so.
+            fs::create_dir(scratch.path("open")).unwrap();
+            fs::rename(&path, scratch.path("open/own.mag")).unwrap();
+            fs::set_permissions(scratch.path("open"), fs::Permissions::from_mode(0o777)).unwrap();
+            if let Some(run) = as_nobody(&scratch, "$T convert demo.mag open/own.mag --force") {
+                assert_eq!(run.code, 0, "{run:?}");
+                assert!(
+                    run.err.contains("owner and group were 1000:1000"),
+                    "{}",
+                    run.err
+                );
+            }
+        }
+    }
 }
