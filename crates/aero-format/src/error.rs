@@ -456,10 +456,10 @@ pub enum BuildError {
         error: ShapeError,
     },
     /// A deferred tensor's bytes changed between the two times that they were read.
-    #[error("tensor {name:?} changed while it was written")]
+    #[error("the data of shard {shard} changed between the two times that it was read")]
     Changed {
-        /// The tensor.
-        name: String,
+        /// The shard, counted from 0.
+        shard: usize,
     },
     /// The entry comes from another archive.
     #[error("the entry belongs to another archive")]

@@ -5,8 +5,8 @@ use core::fmt;
 use core::ops::Range;
 
 use tensor_core::{
-    At, DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker, Value,
-    WriteOptions, hinted_vec,
+    At, DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker,
+    Unchanged, Value, WriteOptions, hinted_vec,
 };
 
 #[cfg(feature = "std")]
@@ -293,7 +293,8 @@ impl Builder {
             Ok(_) => {}
             Err(error) => return Err(BuildError::Shape { name, error }.into()),
         }
-        let (flags, quant_id, extra, data) = (0, None, Vec::new(), Arc::new(data));
+        let (flags, quant_id, extra) = (0, None, Vec::new());
+        let data = Unchanged::shared(&name, data);
         let tensor = Planned {
             name,
             code,
@@ -829,17 +830,19 @@ impl Builder {
     ) -> Result<()> {
         let ticker = Ticker::new(options.progress);
         let end = layout.header.string_table_offset + layout.header.string_table_length;
+        let mut shard = 0;
         sink.put(&layout.control(end)?)?;
         for (chunk, payload) in &layout.chunks {
             sink.fill(chunk.offset.saturating_sub(sink.position()), 0)?;
             match payload {
                 Payload::Bytes(bytes) => sink.put(bytes)?,
+                // The hash of what is written now stands before it already.
                 Payload::Weights(joined, _) => {
-                    for (start, data) in &joined.parts {
-                        let at = chunk.offset + start;
-                        sink.fill(at.saturating_sub(sink.position()), 0)?;
-                        sink.copy_from(data, &ticker)?;
+                    let found = put_hashed(&joined.parts, sink, options.threads, &ticker)?;
+                    if found != chunk.blake3 {
+                        return Err(BuildError::Changed { shard }.into());
                     }
+                    shard += 1;
                 }
             }
         }
@@ -1067,6 +1070,40 @@ impl Source for Joined {
         }
         Ok(())
     }
+}
+
+/// Puts the parts of a shard, with zeros between them, and returns the hash of all of it.
+#[cfg(feature = "std")]
+fn put_hashed<O: Output>(
+    parts: &[(u64, Arc<dyn Source>)],
+    sink: &mut Sink<O>,
+    threads: usize,
+    ticker: &Ticker<'_>,
+) -> Result<[u8; 32]> {
+    let hasher = ShardHasher::new(None, None);
+    Ok(put_and_hash(parts, sink, hasher, threads, ticker)?.whole)
+}
+
+#[cfg(not(feature = "std"))]
+fn put_hashed<O: Output>(
+    parts: &[(u64, Arc<dyn Source>)],
+    sink: &mut Sink<O>,
+    _threads: usize,
+    ticker: &Ticker<'_>,
+) -> Result<[u8; 32]> {
+    let start = sink.position();
+    let mut hasher = blake3::Hasher::new();
+    for (offset, data) in parts {
+        while sink.position() < start + offset {
+            hasher.update(&[0]);
+            sink.put(&[0])?;
+        }
+        tensor_core::walk::<crate::Error>(data, 0..data.size(), ticker, |piece| {
+            hasher.update(piece);
+            Ok(sink.put(piece)?)
+        })?;
+    }
+    Ok(hasher.finalize().into())
 }
 
 /// The file of a set's part.

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use tensor_core::{
-    DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker, WriteOptions,
-    checksum, hinted_vec,
+    DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker, Unchanged,
+    WriteOptions, checksum, hinted_vec,
 };
 
 use crate::layout::{ALIGN, FILL, Header, MetaRecord, TensorRecord};
@@ -125,12 +125,13 @@ impl Builder {
             Ok(None) => return Err(BuildError::DType { name, dtype }.into()),
             Err(error) => return Err(BuildError::Shape { name, error }.into()),
         };
+        let data = Unchanged::shared(&name, data);
         let tensor = Planned {
             name,
             code,
             shape,
             len,
-            data: Arc::new(data),
+            data,
         };
         self.names
             .push(&mut self.tensors, |tensor| &tensor.name, tensor)

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use tensor_core::{
-    DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker, WriteOptions,
-    hinted_vec,
+    DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker, Unchanged,
+    WriteOptions, hinted_vec,
 };
 
 use crate::layout::{DataType, VERSION};
@@ -155,7 +155,8 @@ impl Builder {
         order: Order,
         data: impl Source + 'static,
     ) -> Result<&mut Self> {
-        self.add(path, dtype, &shape, order, 1, Arc::new(data))
+        let data = Unchanged::shared(&path.join("."), data);
+        self.add(path, dtype, &shape, order, 1, data)
     }
 
     /// Adds the tensor of a Tensor file, of which the last dim is the batch. Only such a file, and
@@ -173,7 +174,8 @@ impl Builder {
         data: impl Source + 'static,
     ) -> Result<&mut Self> {
         let name = name.into();
-        self.add(&[&name], dtype, &shape, order, batch, Arc::new(data))
+        let data = Unchanged::shared(&name, data);
+        self.add(&[&name], dtype, &shape, order, batch, data)
     }
 
     fn add(
@@ -229,7 +231,8 @@ impl Builder {
         let Some(parameter) = self.parameters.last_mut() else {
             return Err(BuildError::StatFirst { name: key }.into());
         };
-        let data = plan(&key, dtype, &shape, order, batch, Arc::new(data))?;
+        let data = Unchanged::shared(&key, data);
+        let data = plan(&key, dtype, &shape, order, batch, data)?;
         parameter
             .stat_names
             .push(&mut parameter.stats, |(key, _)| key, (key.into(), data))

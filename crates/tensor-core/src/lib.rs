@@ -57,6 +57,7 @@ mod sink;
 mod source;
 mod strided;
 mod tensor;
+mod unchanged;
 mod value;
 
 pub use adapt::{Cast, CastCounts, Swapped, Transposed};
@@ -90,4 +91,5 @@ pub use source::FileSource;
 pub use source::{Source, WINDOW, Window, check_index_memory, walk};
 pub use strided::StrideError;
 pub use tensor::Tensor;
+pub use unchanged::Unchanged;
 pub use value::Value;

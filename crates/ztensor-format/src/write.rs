@@ -5,7 +5,7 @@ use core::fmt;
 
 use tensor_core::{
     Bytes, DType, NameTable, Order, Output, Shape, ShapeError, Sink, SinkError, Source, Swapped,
-    Tensor, Ticker, Value, WriteOptions, hinted_vec, parallel, walk,
+    Tensor, Ticker, Unchanged, Value, WriteOptions, hinted_vec, parallel, walk,
 };
 
 use crate::cbor;
@@ -248,12 +248,12 @@ impl Builder {
             Err(error) => return shape_error(name, error),
         };
         let data: Arc<dyn Source> = if endianness == Some(Endianness::Big) {
-            match Swapped::new(data, dtype) {
+            match Swapped::new(Unchanged::shared(&name, data), dtype) {
                 Ok(swapped) => Arc::new(swapped),
                 Err(error) => return shape_error(name, error),
             }
         } else {
-            Arc::new(data)
+            Unchanged::shared(&name, data)
         };
         let mut custom = options.custom;
         custom.sort_by(|(left, _), (right, _)| left.cmp(right));

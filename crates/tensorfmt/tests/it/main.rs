@@ -9,6 +9,7 @@
 )]
 
 mod casts;
+mod changing;
 mod detect;
 mod faults;
 mod matrix;
