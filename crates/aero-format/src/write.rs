@@ -56,8 +56,8 @@ pub struct Builder {
 
 #[derive(Clone, Debug)]
 struct Options {
-    model_name: String,
-    architecture: String,
+    model_name: Option<String>,
+    architecture: Option<String>,
     max_shard_bytes: u64,
     max_part_shards: u32,
     align: u64,
@@ -68,6 +68,20 @@ struct Options {
     phsh: Option<u64>,
     uuid: Option<[u8; 16]>,
 }
+
+impl Options {
+    /// What stands where the format must have a name.
+    fn name(&self) -> &str {
+        self.model_name.as_deref().unwrap_or(UNKNOWN)
+    }
+
+    fn architecture(&self) -> &str {
+        self.architecture.as_deref().unwrap_or(UNKNOWN)
+    }
+}
+
+/// The name and architecture of a model that has none.
+const UNKNOWN: &str = "unknown";
 
 struct Planned {
     name: String,
@@ -98,8 +112,8 @@ impl Default for Builder {
             metadata: Vec::new(),
             metadata_names: NameTable::default(),
             options: Options {
-                model_name: "unknown".into(),
-                architecture: "unknown".into(),
+                model_name: None,
+                architecture: None,
                 max_shard_bytes: 2 << 30,
                 max_part_shards: 4,
                 align: 64,
@@ -121,10 +135,21 @@ impl Builder {
         Self::default()
     }
 
-    /// The model's name and architecture, both `unknown` unless set.
+    /// The model's name and architecture.
     pub fn model(&mut self, name: impl Into<String>, architecture: impl Into<String>) -> &mut Self {
-        self.options.model_name = name.into();
-        self.options.architecture = architecture.into();
+        self.model_name(name).architecture(architecture)
+    }
+
+    /// The model's name. Unless set, it is `unknown` where the format must have one, and left out of
+    /// the metadata.
+    pub fn model_name(&mut self, name: impl Into<String>) -> &mut Self {
+        self.options.model_name = Some(name.into());
+        self
+    }
+
+    /// The model's architecture, as [`model_name`](Self::model_name).
+    pub fn architecture(&mut self, architecture: impl Into<String>) -> &mut Self {
+        self.options.architecture = Some(architecture.into());
         self
     }
 
@@ -293,6 +318,79 @@ impl Builder {
             Ok(_) => {}
             Err(error) => return Err(BuildError::Shape { name, error }.into()),
         }
+        self.push(name, code, shape, data)
+    }
+
+    /// Adds a tensor of an archive as it is there: its dtype, known or not, its stored bytes, flags and all
+    /// that the index says about it.
+    ///
+    /// ```
+    /// use aero_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let mut copy = Builder::new();
+    /// copy.copy(&archive, archive.entry("w").unwrap())?;
+    /// assert_eq!(copy.to_vec()?, builder.to_vec()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`copy_as`](Self::copy_as).
+    pub fn copy(&mut self, archive: &crate::Archive, entry: &crate::Entry) -> Result<&mut Self> {
+        self.copy_as(entry.name(), archive, entry)
+    }
+
+    /// Like [`copy`](Self::copy), under another name.
+    ///
+    /// # Errors
+    /// [`BuildError::Duplicate`], and as [`Archive::stored`](crate::Archive::stored).
+    pub fn copy_as(
+        &mut self,
+        name: impl Into<String>,
+        archive: &crate::Archive,
+        entry: &crate::Entry,
+    ) -> Result<&mut Self> {
+        let data = archive.stored(entry)?;
+        self.coded(name, entry.dtype_code(), entry.shape().clone(), data)?;
+        self.flags(entry.flags())?;
+        if let Some(id) = entry.quant_id() {
+            self.quant_id(id)?;
+        }
+        for (key, value) in archive.extra(entry) {
+            self.extra(key, value)?;
+        }
+        Ok(self)
+    }
+
+    /// Adds a tensor by the code of its dtype, which may be one that has no meaning here: its bytes may then
+    /// have any length.
+    ///
+    /// # Errors
+    /// As [`deferred`](Self::deferred).
+    pub fn coded(
+        &mut self,
+        name: impl Into<String>,
+        code: DTypeCode,
+        shape: Shape,
+        data: impl Source + 'static,
+    ) -> Result<&mut Self> {
+        match code.dtype() {
+            Some(dtype) if dtype != DType::Opaque => {
+                self.deferred(name, dtype, shape, Order::RowMajor, data)
+            }
+            _ => self.push(name.into(), code, shape, data),
+        }
+    }
+
+    fn push(
+        &mut self,
+        name: String,
+        code: DTypeCode,
+        shape: Shape,
+        data: impl Source + 'static,
+    ) -> Result<&mut Self> {
         let (flags, quant_id, extra) = (0, None, Vec::new());
         let data = Unchanged::shared(&name, data);
         let tensor = Planned {
@@ -562,8 +660,8 @@ impl Builder {
         let set = json!({
             "format": {"name": "AEROSET", "version": [0, 1]},
             "model": {
-                "name": self.options.model_name,
-                "architecture": self.options.architecture,
+                "name": self.options.name(),
+                "architecture": self.options.architecture(),
             },
             "parts": parts,
             "global_tidx": index,
@@ -710,7 +808,9 @@ impl Builder {
             let items = items.fold(0, u64::saturating_add);
             let held = Limits::default().check_items(items, len, At::new(0, "TIDX"));
             held.map_err(|_| BuildError::Metadata)?;
-            add(FourCc::MJSN, "meta.json", 0, Payload::Bytes(json));
+            if self.has_json() {
+                add(FourCc::MJSN, "meta.json", 0, Payload::Bytes(json));
+            }
         }
         add(FourCc::MMSG, "manifest", 0, Payload::Bytes(Vec::new()));
         let tidx = self.tidx(shards, &tensor_hashes);
@@ -849,15 +949,25 @@ impl Builder {
         Ok(())
     }
 
-    /// "MJSN": name and architecture, then the metadata, which may override them; sorted keys, no
-    /// spaces, ASCII only.
+    /// Whether there is anything for the chunk of metadata, which the format doesn't ask for.
+    fn has_json(&self) -> bool {
+        let about = [&self.options.model_name, &self.options.architecture];
+        !self.metadata.is_empty() || about.into_iter().any(Option::is_some)
+    }
+
+    /// "MJSN": name and architecture where they are set, then the metadata, which may override them;
+    /// sorted keys, no spaces, ASCII only.
     fn json(&self) -> Vec<u8> {
         let mut object = serde_json::Map::new();
-        object.insert("model_name".into(), self.options.model_name.as_str().into());
-        object.insert(
-            "architecture".into(),
-            self.options.architecture.as_str().into(),
-        );
+        let about = [
+            ("model_name", &self.options.model_name),
+            ("architecture", &self.options.architecture),
+        ];
+        for (key, value) in about {
+            if let Some(value) = value {
+                object.insert(key.into(), value.as_str().into());
+            }
+        }
         for (key, value) in &self.metadata {
             // Values that JSON can't hold were refused when they were added.
             object.insert(key.clone(), to_json(value).unwrap_or_default());
@@ -940,9 +1050,9 @@ impl Builder {
         encoder.text("model");
         encoder.map(2);
         encoder.text("name");
-        encoder.text(&self.options.model_name);
+        encoder.text(self.options.name());
         encoder.text("architecture");
-        encoder.text(&self.options.architecture);
+        encoder.text(self.options.architecture());
         encoder.text("chunks");
         encoder.list(chunks.len());
         let mut weights = Vec::new();

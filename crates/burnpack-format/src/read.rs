@@ -354,6 +354,17 @@ impl Archive {
         Ok(Arc::new(Window::new(self.source.clone(), range)?))
     }
 
+    /// A tensor's bytes as the file stores them, whatever its dtype.
+    ///
+    /// # Errors
+    /// [`BuildError::ForeignEntry`] where the entry is another archive's, or what the source fails with.
+    pub fn stored(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+        if entry.archive != self.index.id {
+            return Err(BuildError::ForeignEntry.into());
+        }
+        Ok(Arc::new(Window::new(self.source.clone(), entry.range())?))
+    }
+
     /// A tensor's elements as [`read`](Self::read) gives them, as a source: the same as
     /// [`data`](Self::data) except that bools always take one byte.
     ///

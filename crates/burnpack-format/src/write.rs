@@ -193,8 +193,8 @@ impl Builder {
     /// ```
     ///
     /// # Errors
-    /// [`BuildError`] where the name is taken, the dtype is unknown, or `data` has another length
-    /// than dtype and shape ask for.
+    /// [`BuildError`] where the name is taken, or `data` has another length than dtype and shape ask
+    /// for; bytes of an unknown dtype may have any.
     pub fn coded(
         &mut self,
         name: impl Into<String>,
@@ -203,10 +203,6 @@ impl Builder {
         data: impl Source + 'static,
     ) -> Result<&mut Self> {
         let name = name.into();
-        if let DTypeCode::Unknown(code) = code {
-            let code = code.into();
-            return Err(BuildError::UnknownDType { name, code }.into());
-        }
         let len = data.size();
         if let Some(size) = code.element_size() {
             let error = match shape.elements().checked_mul(size) {
@@ -255,11 +251,24 @@ impl Builder {
     /// ```
     ///
     /// # Errors
-    /// As [`coded`](Self::coded) and [`Archive::data`].
+    /// As [`coded`](Self::coded) and [`Archive::stored`].
     pub fn copy(&mut self, archive: &Archive, entry: &Entry) -> Result<&mut Self> {
-        let data = archive.data(entry)?;
+        self.copy_as(entry.name(), archive, entry)
+    }
+
+    /// Like [`copy`](Self::copy), under another name.
+    ///
+    /// # Errors
+    /// As [`coded`](Self::coded) and [`Archive::stored`].
+    pub fn copy_as(
+        &mut self,
+        name: impl Into<String>,
+        archive: &Archive,
+        entry: &Entry,
+    ) -> Result<&mut Self> {
+        let data = archive.stored(entry)?;
         let (code, shape) = (entry.dtype_code().clone(), entry.shape().clone());
-        self.coded(entry.name(), code, shape, data)?;
+        self.coded(name, code, shape, data)?;
         if let Some(tensor) = self.tensors.last_mut() {
             tensor.param_id = entry.param_id();
         }

@@ -1,6 +1,6 @@
 #![deny(clippy::arithmetic_side_effects)]
 
-use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::fmt;
 
 use crate::{DType, ShapeError};
@@ -29,8 +29,12 @@ pub struct Shape {
 
 #[derive(Clone)]
 enum Dims {
-    Inline { len: u8, dims: [u64; INLINE] },
-    Heap(Box<[u64]>),
+    Inline {
+        len: u8,
+        dims: [u64; INLINE],
+    },
+    /// Shared by all copies: a file may say for very many tensors what their shape is once.
+    Heap(Arc<[u64]>),
 }
 
 impl Shape {
@@ -115,7 +119,7 @@ impl Shape {
                     used.reverse();
                 }
             }
-            Dims::Heap(dims) => dims.reverse(),
+            Dims::Heap(dims) => *dims = dims.iter().rev().copied().collect(),
         }
         reversed
     }

@@ -407,7 +407,15 @@ impl Archive {
         match (self, entry) {
             #[cfg(feature = "safetensors")]
             (Self::Safetensors(archive), Entry::Safetensors(entry)) => Ok(archive.stored(entry)?),
-            // Formats whose codec can't tell yet where such bytes end.
+            #[cfg(feature = "ztensor")]
+            (Self::Ztensor(archive), Entry::Ztensor(entry)) => Ok(archive.stored(entry)?),
+            #[cfg(feature = "burnpack")]
+            (Self::Burnpack(archive), Entry::Burnpack(entry)) => Ok(archive.stored(entry)?),
+            #[cfg(feature = "aero")]
+            (Self::Aero(archive), Entry::Aero(entry)) => Ok(archive.stored(entry)?),
+            #[cfg(feature = "aero")]
+            (Self::AeroSet(set), Entry::AeroSet(entry)) => Ok(set.stored(entry)?),
+            // Their files say how long the bytes of known dtypes are, and of no others.
             _ => self.data(entry),
         }
     }

@@ -94,6 +94,9 @@ pub(crate) enum Native {
     /// Whether the index had its hash.
     #[cfg(feature = "aero")]
     Aero { hashed: bool },
+    /// One whose dtype has no meaning here: its code, and the data as stored.
+    #[cfg(feature = "aero")]
+    AeroCoded(aero_format::DTypeCode),
     /// The dtype as spelled, and the data as stored.
     #[cfg(feature = "burnpack")]
     Burnpack(burnpack_format::DTypeCode, Arc<dyn Source>),
@@ -106,6 +109,13 @@ pub(crate) enum Native {
     /// How it was stored, with all custom fields.
     #[cfg(feature = "ztensor")]
     Ztensor(ztensor_format::TensorOptions),
+    /// An entry that is written again as it is stored: one that can't be read, or is compressed.
+    #[cfg(feature = "ztensor")]
+    ZtensorStored(
+        Box<ztensor_format::TensorOptions>,
+        ztensor_format::Archive,
+        ztensor_format::Entry,
+    ),
 }
 
 /// Notes all that is said about a tensor as lost, but the keys in `kept`.
@@ -154,6 +164,7 @@ pub(crate) fn tensor(
         attributes: Vec::new(),
         checksum: None,
         native: None,
+        unread: None,
         is_stat: false,
     }
 }

@@ -304,7 +304,7 @@ pub enum Remedy {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A refusal of the whole names no tensor, and none is without a dtype.
-        if self.dtype.is_empty() {
+        if self.dtype.is_empty() && self.tensor.is_empty() {
             return f.write_str(&self.reason);
         }
         write!(

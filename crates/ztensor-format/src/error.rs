@@ -772,6 +772,12 @@ impl fmt::Display for Unsupported {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
+    /// The entry is of a file of another generation, whose entries can't be copied as they are.
+    #[error("tensor {name:?}: only entries of zTensor 0.1 files can be copied as they are")]
+    Generation {
+        /// The tensor.
+        name: String,
+    },
     /// The format has no name for the dtype.
     #[error("tensor {name:?}: a ztensor file can't hold {dtype}")]
     DType {

@@ -690,9 +690,10 @@ pub(crate) struct WrittenEntry<'a> {
     pub(crate) name: &'a str,
     pub(crate) offset: u64,
     pub(crate) size: u64,
-    pub(crate) dtype: &'static str,
+    pub(crate) dtype: &'a str,
+    pub(crate) layout: &'a str,
     pub(crate) dims: &'a [u64],
-    pub(crate) encoding: Encoding,
+    pub(crate) encoding: &'a str,
     pub(crate) endianness: Option<Endianness>,
     pub(crate) checksum: Option<String>,
     /// Keys and encoded values, sorted by key.
@@ -713,13 +714,13 @@ impl WrittenEntry<'_> {
         cbor::put_text(out, Field::Size.key());
         cbor::put_uint(out, self.size);
         text(out, Field::DType, self.dtype);
-        text(out, Field::Layout, Layout::Dense.name());
+        text(out, Field::Layout, self.layout);
         cbor::put_text(out, Field::Shape.key());
         cbor::put_array(out, self.dims.len());
         for &dim in self.dims {
             cbor::put_uint(out, dim);
         }
-        text(out, Field::Encoding, self.encoding.name());
+        text(out, Field::Encoding, self.encoding);
         if let Some(endianness) = self.endianness {
             text(out, Field::DataEndianness, endianness.name());
         }

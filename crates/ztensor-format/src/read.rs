@@ -161,6 +161,15 @@ impl Entry {
         }
     }
 
+    /// Whether the data is in another file.
+    fn is_elsewhere(&self) -> bool {
+        #[cfg(feature = "generations")]
+        if let Some(part) = self.part() {
+            return matches!(part.why, Some(Unsupported::Shard { .. }));
+        }
+        false
+    }
+
     /// The byte order as stored, `None` where the field is absent. What is read is always
     /// little-endian.
     pub fn endianness(&self) -> Option<Endianness> {
@@ -529,6 +538,22 @@ impl Archive {
             #[cfg(feature = "generations")]
             Stored::Ruled(source) => source,
         })
+    }
+
+    /// A tensor's bytes as the file stores them, whatever its dtype, layout or encoding.
+    ///
+    /// # Errors
+    /// [`BuildError::ForeignEntry`] where the entry is another archive's, what [`data`](Self::data) says
+    /// where the bytes are in another file, or what the source fails with.
+    pub fn stored(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+        if entry.archive != self.index.id {
+            return Err(BuildError::ForeignEntry.into());
+        }
+        let range = entry.offset..entry.offset.saturating_add(entry.size);
+        match Window::new(self.source.clone(), range) {
+            Ok(window) if !entry.is_elsewhere() => Ok(Arc::new(window)),
+            _ => self.data(entry),
+        }
     }
 
     /// Compares every checksum and decodes all compressed data, window by window. There is one

@@ -1,3 +1,4 @@
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,8 +13,9 @@ use crate::cbor;
 use crate::checksum::{Algorithm, Hasher};
 #[cfg(feature = "zstd")]
 use crate::encoding::Compressor;
-use crate::encoding::{Encoding, Endianness};
-use crate::layout::{ALIGN, FOOTER, Field, MAGIC, WrittenEntry};
+use crate::encoding::{Encoding, Endianness, Layout};
+use crate::layout::{ALIGN, FOOTER, Field, Generation, MAGIC, WrittenEntry};
+use crate::read::{Archive, Entry};
 use crate::{BuildError, Error, Result, dtype};
 
 /// The largest file: offsets stay within what a signed seek reaches.
@@ -144,6 +146,14 @@ pub struct Builder {
     names: NameTable,
 }
 
+/// What an entry says that is copied with its stored bytes.
+struct Copied {
+    dtype: Box<str>,
+    layout: Box<str>,
+    encoding: Box<str>,
+    checksum: Option<String>,
+}
+
 struct Planned {
     name: String,
     dtype: &'static str,
@@ -154,8 +164,10 @@ struct Planned {
     checksum: Algorithm,
     endianness: Option<Endianness>,
     custom: Vec<(String, Bytes)>,
-    /// Elements in the byte order that they are stored in.
+    /// Elements in the byte order that they are stored in; of a copy what the file stores.
     data: Arc<dyn Source>,
+    /// What an entry of another file says, where it is copied as it is.
+    copied: Option<Box<Copied>>,
 }
 
 impl Builder {
@@ -274,7 +286,73 @@ impl Builder {
             endianness,
             custom,
             data,
+            copied: None,
         };
+        self.push(tensor)
+    }
+
+    /// Adds a tensor of a file of 0.1 as it is there: its dtype, layout and encoding, known or not, its
+    /// stored bytes, checksum and custom fields. Compressed data stays as it was compressed.
+    ///
+    /// ```
+    /// use ztensor_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let mut copy = Builder::new();
+    /// copy.copy(&archive, archive.entry("w").unwrap())?;
+    /// assert_eq!(copy.to_vec()?, builder.to_vec()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`copy_as`](Self::copy_as).
+    pub fn copy(&mut self, archive: &Archive, entry: &Entry) -> Result<&mut Self> {
+        self.copy_as(entry.name(), archive, entry)
+    }
+
+    /// Like [`copy`](Self::copy), under another name.
+    ///
+    /// # Errors
+    /// [`BuildError::Duplicate`], [`BuildError::Generation`] where the file is of another generation, and
+    /// as [`Archive::stored`].
+    pub fn copy_as(
+        &mut self,
+        name: impl Into<String>,
+        archive: &Archive,
+        entry: &Entry,
+    ) -> Result<&mut Self> {
+        let name = name.into();
+        if archive.generation() != Generation::V0_1 {
+            return Err(BuildError::Generation { name }.into());
+        }
+        let data = archive.stored(entry)?;
+        let custom = entry.custom().into_iter();
+        let copied = Copied {
+            dtype: entry.dtype_name().into(),
+            layout: entry.layout_name().into(),
+            encoding: entry.encoding_name().into(),
+            checksum: entry.checksum().map(|checksum| checksum.to_string()),
+        };
+        let tensor = Planned {
+            dtype: "",
+            shape: entry.shape().clone(),
+            len: data.size(),
+            level: None,
+            checksum: Algorithm::None,
+            endianness: entry.endianness(),
+            custom: custom
+                .map(|field| (field.key().into(), field.cbor().clone()))
+                .collect(),
+            data: Unchanged::shared(&name, data),
+            copied: Some(Box::new(copied)),
+            name,
+        };
+        self.push(tensor)
+    }
+
+    fn push(&mut self, tensor: Planned) -> Result<&mut Self> {
         self.names
             .push(&mut self.tensors, |tensor| &tensor.name, tensor)
             .map_err(|tensor| BuildError::Duplicate { name: tensor.name })?;
@@ -489,15 +567,20 @@ impl IndexWriter {
             Some(_) => Encoding::Zstd,
             None => Encoding::Raw,
         };
+        let copied = tensor.copied.as_deref();
         let entry = WrittenEntry {
             name: &tensor.name,
             offset,
             size,
-            dtype: tensor.dtype,
+            dtype: copied.map_or(tensor.dtype, |copied| &copied.dtype),
+            layout: copied.map_or(Layout::Dense.name(), |copied| &copied.layout),
             dims: tensor.shape.dims(),
-            encoding,
+            encoding: copied.map_or(encoding.name(), |copied| &copied.encoding),
             endianness: tensor.endianness,
-            checksum: hasher.finish().map(|checksum| checksum.to_string()),
+            checksum: match copied {
+                Some(copied) => copied.checksum.clone(),
+                None => hasher.finish().map(|checksum| checksum.to_string()),
+            },
             custom: &tensor.custom,
         };
         entry.write(&mut self.bytes);

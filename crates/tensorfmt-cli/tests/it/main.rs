@@ -15,6 +15,7 @@ mod own_files;
 mod safetensors;
 mod saving;
 mod silence;
+mod unread;
 mod verbs;
 
 use std::path::{Path, PathBuf};

@@ -55,8 +55,23 @@ impl Describe for Set {
 
     /// What the set says, and what its parts say.
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
+        let parts = self.part_metadata().unwrap_or_default();
+        let said = |key: &str, value: &Value| {
+            parts
+                .iter()
+                .any(|(known, same)| known == key && same == value)
+        };
+        // A set must name its model; what a part says as well, or what nobody knows, is no metadata.
         let mut pairs = self.metadata().to_vec();
-        for (key, value) in self.part_metadata().unwrap_or_default() {
+        pairs.retain(|(key, value)| {
+            let also = match key.as_str() {
+                "model.name" => "model_name",
+                "model.architecture" => "architecture",
+                key => key,
+            };
+            value.as_str() != Some("unknown") && !said(also, value)
+        });
+        for (key, value) in parts {
             if !pairs.iter().any(|(known, _)| *known == key) {
                 pairs.push((key, value));
             }
@@ -104,13 +119,21 @@ pub(crate) fn has_gguf_dims(metadata: &[(String, Value)]) -> bool {
 
 /// A tensor with everything that the index says about it.
 pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
-    let data = archive.data(entry).map_err(Unreadable::of);
+    let data = match entry.dtype() {
+        Some(_) => archive.data(entry),
+        None => archive.stored(entry),
+    };
+    let data = data.map_err(Unreadable::of);
     described(entry, data, archive.extra(entry))
 }
 
 /// The same for a tensor of a set.
 pub(crate) fn set_tensor(set: &Set, entry: &Entry) -> ModelTensor {
-    let data = set.data(entry).map_err(Unreadable::of);
+    let data = match entry.dtype() {
+        Some(_) => set.data(entry),
+        None => set.stored(entry),
+    };
+    let data = data.map_err(Unreadable::of);
     described(entry, data, set.extra(entry))
 }
 
@@ -135,8 +158,11 @@ fn described(
         tensor.attributes.push((FLAGS.into(), entry.flags().into()));
     }
     tensor.checksum = entry.hash_b3().map(|_| "a BLAKE3 hash".into());
-    tensor.native = Some(Native::Aero {
-        hashed: entry.hash_b3().is_some(),
+    tensor.native = Some(match entry.dtype() {
+        Some(_) => Native::Aero {
+            hashed: entry.hash_b3().is_some(),
+        },
+        None => Native::AeroCoded(entry.dtype_code()),
     });
     tensor
 }
@@ -161,11 +187,13 @@ pub(crate) fn build(
         let pair = model.metadata.iter().find(|(known, _)| known == key);
         pair.and_then(|(_, value)| value.as_str())
     };
-    let name = text("model_name")
-        .or_else(|| text("model.name"))
-        .unwrap_or("unknown");
-    let architecture = text("architecture").or_else(|| text("model.architecture"));
-    builder.model(name, architecture.unwrap_or("unknown"));
+    // Only what the source says: what the format must have all the same is no metadata.
+    if let Some(name) = text("model_name") {
+        builder.model_name(name);
+    }
+    if let Some(architecture) = text("architecture") {
+        builder.architecture(architecture);
+    }
     let mut record = Record::default();
     for (key, value) in &model.metadata {
         record.note_order(key);
@@ -206,10 +234,13 @@ pub(crate) fn build(
         order,
         data,
         attributes,
-        ..
+        native,
     } in tensors
     {
-        builder.deferred(&name, dtype, shape, order, data)?;
+        match native {
+            Some(Native::AeroCoded(code)) => builder.coded(&name, code, shape, data)?,
+            _ => builder.deferred(&name, dtype, shape, order, data)?,
+        };
         for (key, value) in attributes {
             let held = match (key.as_str(), &value) {
                 (QUANT_ID, Value::Int(id)) => match i64::try_from(*id) {

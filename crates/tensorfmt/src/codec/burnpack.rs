@@ -98,7 +98,7 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
     let data = if wide {
         archive.bools(entry)
     } else {
-        archive.data(entry)
+        archive.stored(entry)
     };
     let mut tensor = super::tensor(
         entry.name(),
@@ -122,7 +122,7 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
             .attributes
             .push((DTYPE.into(), spelled.to_string().into()));
     }
-    if let Ok(stored) = archive.data(entry) {
+    if let Ok(stored) = archive.stored(entry) {
         tensor.native = Some(Native::Burnpack(entry.dtype_code().clone(), stored));
     }
     tensor

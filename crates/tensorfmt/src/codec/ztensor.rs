@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use tensor_core::{Order, Value};
+use tensor_core::{Kind, Order, Value};
 use ztensor_format::{
     Algorithm, Archive, BuildError, Builder, Checksum, Encoding, Endianness, Entry, Generation,
     TensorOptions,
@@ -113,16 +113,25 @@ impl DescribeEntry for Entry {
 
 /// A tensor with its custom fields.
 pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
+    // What has no values that can be read still has bytes.
+    let (data, unread) = match archive.data(entry) {
+        Err(error) if error.kind() == Kind::Unsupported => {
+            (archive.stored(entry), Some(error.to_string()))
+        }
+        data => (data, None),
+    };
+    let is_unread = unread.is_some();
     let mut tensor = super::tensor(
         entry.name(),
-        entry.dtype(),
+        entry.dtype().filter(|_| !is_unread),
         entry
             .dtype()
             .map_or_else(|| entry.stored_dtype(), |dtype| dtype.name().into()),
         entry.shape(),
         entry.order(),
-        archive.data(entry).map_err(Unreadable::of),
+        data.map_err(Unreadable::of),
     );
+    tensor.unread = unread;
     if archive.generation() != Generation::V0_1 {
         // None of it is a field of 0.1, and what 0.1 can't hold is to be told.
         let custom = entry.custom().into_iter();
@@ -160,7 +169,11 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
         _ => Algorithm::None,
     });
     tensor.checksum = entry.checksum().map(|checksum| checksum.to_string());
-    tensor.native = Some(Native::Ztensor(native));
+    let as_stored = is_unread || entry.encoding() != Encoding::Raw;
+    tensor.native = Some(match as_stored {
+        true => Native::ZtensorStored(Box::new(native), archive.clone(), entry.clone()),
+        false => Native::Ztensor(native),
+    });
     tensor
 }
 
@@ -211,8 +224,17 @@ pub(crate) fn build(
             attributes,
             native,
         } = tensor;
+        let asked = options.zstd.is_some() || options.checksum.is_some();
         let mut how = match native {
             Some(Native::Ztensor(native)) => native,
+            // An option is about values; what has none stays as it is.
+            Some(Native::ZtensorStored(how, archive, entry)) => {
+                if !asked || archive.data(&entry).is_err() {
+                    builder.copy_as(name, &archive, &entry)?;
+                    continue;
+                }
+                *how
+            }
             _ => {
                 let mut how = TensorOptions::new();
                 for (key, value) in attributes {

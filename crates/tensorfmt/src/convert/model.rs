@@ -48,6 +48,8 @@ pub struct ModelTensor {
     pub(crate) checksum: Option<String>,
     /// How the source's own format can write the tensor again as it was.
     pub(crate) native: Option<Native>,
+    /// Why there are no values, where there are bytes.
+    pub(crate) unread: Option<String>,
     /// Whether it is a statistic that an optimizer keeps about another tensor.
     pub(crate) is_stat: bool,
 }

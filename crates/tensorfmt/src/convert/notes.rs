@@ -205,6 +205,10 @@ fn stored_as(native: Option<&Native>, options: &Options) -> (bool, bool) {
     match native {
         #[cfg(feature = "ztensor")]
         Some(Native::Ztensor(native)) => crate::codec::ztensor::stored_as(native, options),
+        #[cfg(feature = "ztensor")]
+        Some(Native::ZtensorStored(native, ..)) => {
+            crate::codec::ztensor::stored_as(native, options)
+        }
         _ => {
             let _ = options;
             (false, false)

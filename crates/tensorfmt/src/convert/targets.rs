@@ -408,8 +408,8 @@ fn prepare(
     }
     let own = safetensors_native(tensor.native.as_ref());
     let native = tensor.native.filter(|_| home && !changes);
-    // Bytes of an unknown dtype can still be copied within such a format.
-    let unknown = own.as_ref().map(|_| DType::Opaque);
+    // Bytes of an unknown dtype can still be copied within their format.
+    let unknown = native.as_ref().map(|_| DType::Opaque);
     let copied = tensor.dtype.or(unknown);
     if let (Some(dtype), Ok(data), true) = (copied, &tensor.data, native.is_some()) {
         let (shape, order, data) = (tensor.shape, tensor.order, data.clone());
@@ -430,7 +430,8 @@ fn prepare(
             return Ok(Err(vec![(unreadable.reason, Some(Remedy::LeaveOut))]));
         }
         (Ok(_), None) => {
-            let reason = "the dtype is unknown".into();
+            let unknown = || "the dtype is unknown".into();
+            let reason = tensor.unread.unwrap_or_else(unknown);
             return Ok(Err(vec![(reason, Some(Remedy::LeaveOut))]));
         }
     };
