@@ -535,7 +535,28 @@ impl fmt::Display for Rule {
             Self::TensorDuplicate { first } => {
                 write!(f, "key of tensor record {first} is used again")
             }
-            _ => self.fmt_manifest(f),
+            Self::ManifestMetaOffset { .. }
+            | Self::ManifestMetaLen
+            | Self::ManifestDataAlignment { .. }
+            | Self::ManifestDataOffset { .. }
+            | Self::ManifestJson { .. }
+            | Self::ManifestTrailing
+            | Self::ManifestText
+            | Self::ManifestSurrogate
+            | Self::ManifestDepth
+            | Self::ManifestMissing { .. }
+            | Self::ManifestType { .. }
+            | Self::ManifestDuplicate
+            | Self::ManifestRank
+            | Self::ManifestDim
+            | Self::ManifestShape
+            | Self::ManifestDType { .. }
+            | Self::ManifestNbytes { .. }
+            | Self::ManifestRange { .. }
+            | Self::ManifestOffsetAlignment { .. }
+            | Self::ManifestOverlap { .. }
+            | Self::ManifestGap { .. }
+            | Self::ManifestInside { .. } => self.fmt_manifest(f),
         }
     }
 }
@@ -619,7 +640,8 @@ impl Rule {
                 f,
                 "checksum {stored:#010x} stored, but the records give {computed:#010x} (CRC-32C)"
             ),
-            _ => Ok(()),
+            // The ones above are told apart by `fmt`, which has to name every rule.
+            _ => f.write_str(self.id()),
         }
     }
 
@@ -679,7 +701,8 @@ impl Rule {
             Self::ManifestInside { other } => {
                 write!(f, "no bytes of data, but an offset inside tensor {other}")
             }
-            _ => Ok(()),
+            // The ones above are told apart by `fmt`, which has to name every rule.
+            _ => f.write_str(self.id()),
         }
     }
 }

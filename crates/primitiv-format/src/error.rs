@@ -324,6 +324,9 @@ pub enum BuildError {
         /// The name, shortened.
         name: String,
     },
+    /// There are more parameters, statistics or configurations than 32 bits can count.
+    #[error("more than 2^32-1 parameters, statistics or configurations")]
+    TooMany,
     /// The address, statistic or configuration is there already.
     #[error("{name:?} is used already")]
     Duplicate {

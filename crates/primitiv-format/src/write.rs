@@ -486,7 +486,7 @@ impl Optimizer {
     /// The Optimizer file.
     ///
     /// # Errors
-    /// [`BuildError::Name`] where there are more than 2^32-1 configurations.
+    /// [`BuildError::TooMany`] where there are more than 2^32-1 configurations.
     pub fn to_vec(&self) -> Result<Vec<u8>> {
         let mut out = header(DataType::Optimizer);
         put_map_len(&mut out, length(self.uints.len())?);
@@ -606,9 +606,7 @@ fn plan(
 }
 
 fn length(count: usize) -> Result<u32, BuildError> {
-    u32::try_from(count).map_err(|_| BuildError::Name {
-        name: "more than 2^32-1 items".into(),
-    })
+    u32::try_from(count).map_err(|_| BuildError::TooMany)
 }
 
 impl fmt::Debug for Builder {

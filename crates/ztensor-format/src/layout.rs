@@ -159,6 +159,11 @@ impl Generation {
             Self::V2 => "2",
         }
     }
+
+    /// Whether a hash covers the index.
+    pub(crate) const fn has_index_hash(self) -> bool {
+        matches!(self, Self::V2)
+    }
 }
 
 impl fmt::Display for Generation {

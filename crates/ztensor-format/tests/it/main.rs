@@ -68,7 +68,9 @@ fn judge_up_to(most: u64, bytes: impl Into<Bytes>) -> (Verdict, Option<Archive>)
     options.threads = 1;
     let report = archive.verify(&options).unwrap();
     assert_eq!(report, remote.verify(&options).unwrap());
-    assert_eq!(report.items.len(), archive.entries().len());
+    // The last one is about the index.
+    assert_eq!(report.items.len(), archive.entries().len() + 1);
+    assert_eq!(report.items.last().unwrap().item, "index");
     for ((entry, far), item) in archive
         .entries()
         .iter()
