@@ -67,7 +67,9 @@ pub(super) trait Sample: Copy + Send + Sync + PartialOrd + Default {
 
 /// The steps of a histogram.
 pub(super) struct Bins<N> {
+    /// Where it starts; of floats, half of that.
     low: N,
+    /// Where it ends; of floats, half of the distance to there.
     high: N,
     /// For whole numbers: the least distance from `low` that is in each step.
     edges: Vec<u64>,
@@ -97,9 +99,10 @@ impl Sample for f64 {
         self.total_cmp(other)
     }
 
-    #[inline]
+    #[inline(always)]
     fn note(self, spread: &mut Spread) {
         let size = self.abs();
+        // Nearly all values are; of the others the smallest is a matter of scale.
         if (SMALL..LARGE).contains(&size) || size == 0.0 {
             spread.middle.note(self);
         } else if size < SMALL {
@@ -116,17 +119,22 @@ impl Sample for f64 {
     )]
     fn bin(self, bins: &Bins<Self>) -> usize {
         // Halves first: the difference itself may be beyond the greatest float.
-        let (low, high) = (bins.low, bins.high);
-        let part = (self / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0);
-        ((part * BINS as f64) as usize).min(BINS - 1)
+        let half = self * 0.5 - bins.low;
+        let part = match bins.scale.is_finite() {
+            true => half * bins.scale,
+            // Less than a float of full precision.
+            false => half / bins.high * BINS as f64,
+        };
+        (part as usize).min(BINS - 1)
     }
 
     fn bins(low: Self, high: Self) -> Bins<Self> {
+        let half = high * 0.5 - low * 0.5;
         Bins {
-            low,
-            high,
+            low: low * 0.5,
+            high: half,
             edges: Vec::new(),
-            scale: 0.0,
+            scale: BINS as f64 / half,
         }
     }
 }
@@ -330,8 +338,9 @@ pub(super) struct Tally<N> {
     nan: u64,
     inf: u64,
     zeros: u64,
-    least: N,
-    greatest: N,
+    /// The infinities, where there are any.
+    below: Option<N>,
+    above: Option<N>,
     finite: u64,
     low: N,
     high: N,
@@ -339,38 +348,43 @@ pub(super) struct Tally<N> {
 }
 
 impl<N: Sample> Tally<N> {
-    #[inline]
+    // A call for each value would keep all of this in memory.
+    #[inline(always)]
     pub(super) fn note(&mut self, value: N) {
         self.count += 1;
         self.zeros += u64::from(value == N::default());
+        if value.is_nan() || value.is_infinite() {
+            return self.note_infinite(value);
+        }
+        if self.finite == 0 {
+            (self.low, self.high) = (value, value);
+        }
+        self.finite += 1;
+        // As selections, which take no branch.
+        self.low = if value < self.low { value } else { self.low };
+        self.high = if value > self.high { value } else { self.high };
+        value.note(&mut self.spread);
+    }
+
+    #[cold]
+    fn note_infinite(&mut self, value: N) {
         if value.is_nan() {
             self.nan += 1;
             return;
         }
-        if self.count - self.nan == 1 {
-            (self.least, self.greatest) = (value, value);
+        self.inf += 1;
+        match value < N::default() {
+            true => self.below = Some(value),
+            false => self.above = Some(value),
         }
-        if value < self.least {
-            self.least = value;
-        }
-        if value > self.greatest {
-            self.greatest = value;
-        }
-        if value.is_infinite() {
-            self.inf += 1;
-            return;
-        }
-        self.finite += 1;
-        if self.finite == 1 {
-            (self.low, self.high) = (value, value);
-        }
-        if value < self.low {
-            self.low = value;
-        }
-        if value > self.high {
-            self.high = value;
-        }
-        value.note(&mut self.spread);
+    }
+
+    /// The least and the greatest of all numbers.
+    fn extremes(&self) -> Option<(N, N)> {
+        let finite = (self.finite > 0).then_some((self.low, self.high));
+        let least = self.below.or(finite.map(|(low, _)| low)).or(self.above)?;
+        let greatest = self.above.or(finite.map(|(_, high)| high)).or(self.below)?;
+        Some((least, greatest))
     }
 
     pub(super) fn moments(&self) -> Moments {
@@ -380,7 +394,9 @@ impl<N: Sample> Tally<N> {
             nan: self.nan,
             inf: self.inf,
             zeros: self.zeros,
-            extremes: (self.count > self.nan).then(|| pair(self.least, self.greatest)),
+            extremes: self
+                .extremes()
+                .map(|(least, greatest)| pair(least, greatest)),
             finite: self.finite,
             bounds: (self.finite > 0).then(|| pair(self.low, self.high)),
             spread: self.spread.clone(),
@@ -483,15 +499,8 @@ impl Moments {
 impl<N: Sample> Tally<N> {
     /// Adds another part of the values.
     pub(super) fn merge(&mut self, other: &Self) {
-        if other.count > other.nan {
-            let is_first = self.count == self.nan;
-            if is_first || other.least < self.least {
-                self.least = other.least;
-            }
-            if is_first || other.greatest > self.greatest {
-                self.greatest = other.greatest;
-            }
-        }
+        self.below = self.below.or(other.below);
+        self.above = self.above.or(other.above);
         if other.finite > 0 {
             let is_first = self.finite == 0;
             if is_first || other.low < self.low {
