@@ -386,6 +386,27 @@ impl Archive {
         Ok(Arc::new(Window::new(self.source.clone(), range)?))
     }
 
+    /// How many bytes each page hash is of, `None` where there are no page hashes (PHSH).
+    ///
+    /// # Errors
+    /// [`Rule::Phsh`] where the first chunk of them can't be read, or what the source fails with.
+    pub fn page_size(&self) -> Result<Option<u64>> {
+        let mut chunks = self.chunks().iter();
+        let Some(chunk) = chunks.find(|chunk| chunk.fourcc() == FourCc::PHSH) else {
+            return Ok(None);
+        };
+        let name = chunk.name().strip_suffix(".phsh").unwrap_or_default();
+        let at = At::new(chunk.offset, "digests");
+        let shard = self.chunk(FourCc::WTSH, name).ok_or(Error::Invalid {
+            rule: Rule::Phsh,
+            at,
+        })?;
+        let limits = &self.options.limits;
+        let bytes = payload(&self.source, chunk, limits)?;
+        let pages = parse_phsh(&bytes, name, shard.length, at, limits)?;
+        Ok(Some(pages.page_size))
+    }
+
     /// Bytes of a tensor, checked by the page against the page hashes of its shard: only the
     /// pages that hold `range` are read.
     ///

@@ -116,6 +116,19 @@ impl Set {
             .collect()
     }
 
+    /// How many shards each part has, in the order of the set.
+    pub fn part_shards(&self) -> impl ExactSizeIterator<Item = usize> {
+        self.inner.parts.iter().map(|part| part.shards.len())
+    }
+
+    /// A part as a file of its own, counted from 0.
+    ///
+    /// # Errors
+    /// [`Rule::SetShard`] where there is none, or what opening it finds.
+    pub fn part(&self, ordinal: usize) -> Result<Archive> {
+        self.inner.part(ordinal)
+    }
+
     /// Everything else that index or part says about a tensor.
     pub fn extra(&self, entry: &Entry) -> Vec<(String, Value)> {
         self.inner.index.extra(entry)

@@ -8,6 +8,7 @@
     reason = "a test may stop at the first surprise"
 )]
 
+mod aero;
 mod contract;
 mod faults;
 mod forms;

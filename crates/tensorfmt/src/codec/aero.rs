@@ -1,11 +1,12 @@
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use aero_format::{Archive, Builder, Chunk, DTypeCode, Entry, Set};
+use aero_format::{Archive, Builder, Chunk, DTypeCode, Entry, FourCc, Set};
 use tensor_core::{DType, Order, Value};
 
 use super::{Capabilities, Describe, DescribeEntry, Native, Prepared};
-use crate::Result;
 use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable};
+use crate::{Error, Result};
 
 /// The key under which a conversion to this format keeps a tensor's flags.
 const FLAGS: &str = "aero.flags";
@@ -117,6 +118,70 @@ pub(crate) fn has_gguf_dims(metadata: &[(String, Value)]) -> bool {
     metadata.iter().any(is_gguf)
 }
 
+/// What a file's writer chose for the file as a whole, which a copy keeps.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Style {
+    ihsh: bool,
+    phsh: Option<u64>,
+    page_align: bool,
+    /// How far shards are filled, where there are several: they come out the same again.
+    shard_bytes: Option<u64>,
+    /// The most shards in a part of a set.
+    part_shards: Option<u32>,
+    compressed: bool,
+}
+
+/// How far shards were filled: the longest one of several tensors, since a tensor that is too long for a
+/// shard has one of its own whatever its length.
+fn fill(entries: &[Entry]) -> Option<u64> {
+    let mut shards: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for entry in entries {
+        let end = entry
+            .data_off()
+            .saturating_add(entry.stored_len().unwrap_or(0));
+        let (tensors, len) = shards.entry(entry.shard_id()).or_default();
+        *tensors += 1;
+        *len = end.max(*len);
+    }
+    let several = shards.values().filter(|(tensors, _)| *tensors > 1);
+    Some(several.map(|(_, len)| *len).max().unwrap_or(1).max(1))
+}
+
+/// How large pages are that shards are aligned to.
+const PAGE: u64 = 4096;
+
+impl Style {
+    /// That of a single file. What can't be read is not there, as far as a copy is concerned.
+    pub(crate) fn of(archive: &Archive) -> Self {
+        let chunks = archive.chunks();
+        let has = |fourcc| chunks.iter().any(|chunk| chunk.fourcc() == fourcc);
+        let shards = || chunks.iter().filter(|chunk| chunk.fourcc() == FourCc::WTSH);
+        Self {
+            ihsh: has(FourCc::IHSH),
+            phsh: archive.page_size().ok().flatten(),
+            page_align: shards().count() > 0 && shards().all(|shard| shard.offset() % PAGE == 0),
+            shard_bytes: fill(archive.entries()).filter(|_| shards().count() > 1),
+            part_shards: None,
+            compressed: chunks
+                .iter()
+                .any(|chunk| chunk.fourcc() == FourCc::TIDX && chunk.is_zstd()),
+        }
+    }
+
+    /// That of a set: of its first part, and of how many shards are in each.
+    pub(crate) fn of_set(set: &Set) -> Self {
+        let Ok(first) = set.part(0) else {
+            return Self::default();
+        };
+        let mut style = Self::of(&first);
+        let shards = set.part_shards();
+        style.part_shards = shards.max().and_then(|most| u32::try_from(most).ok());
+        let several = set.part_shards().sum::<usize>() > 1;
+        style.shard_bytes = fill(set.entries()).filter(|_| several);
+        style
+    }
+}
+
 /// A tensor with everything that the index says about it.
 pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
     let data = match entry.dtype() {
@@ -212,20 +277,25 @@ pub(crate) fn build(
             losses.push(Record::has_no_place());
         }
     }
-    if let Some(bytes) = options.max_shard_bytes {
+    let style = model.aero.unwrap_or_default();
+    if let Some(bytes) = options.max_shard_bytes.or(style.shard_bytes) {
         builder.max_shard_bytes(bytes);
     }
-    if let Some(shards) = options.max_part_shards {
+    if let Some(shards) = options.max_part_shards.or(style.part_shards) {
         builder.max_part_shards(shards);
     }
     let hashed = |tensor: &Prepared| matches!(tensor.native, Some(Native::Aero { hashed: true }));
     builder.tensor_hashes(options.tensor_hash || tensors.iter().any(hashed));
+    // What the format has no room for is an option that makes no sense.
+    let usage = |error: aero_format::Error| Error::Usage(error.to_string());
     builder
-        .ihsh(options.ihsh)
-        .page_align(options.page_align)
-        .phsh(options.phsh)?;
-    if let Some(level) = options.zstd {
-        builder.zstd_level(Some(if level == 0 { 6 } else { level }))?;
+        .ihsh(options.ihsh || style.ihsh)
+        .page_align(options.page_align || style.page_align)
+        .phsh(options.phsh.or(style.phsh))
+        .map_err(usage)?;
+    if let Some(level) = options.zstd.or(style.compressed.then_some(0)) {
+        let level = if level == 0 { 6 } else { level };
+        builder.zstd_level(Some(level)).map_err(usage)?;
     }
     for Prepared {
         name,

@@ -25,6 +25,9 @@ pub struct Model {
     pub(crate) fault: Option<String>,
     /// Why the file holds nothing that could be converted, if it doesn't.
     pub(crate) nothing: Option<String>,
+    /// What the writer of an AERO file chose for it as a whole.
+    #[cfg(feature = "aero")]
+    pub(crate) aero: Option<crate::codec::aero::Style>,
     /// How many tensors the file has.
     pub(crate) had: usize,
     /// The files that it is read from.
@@ -80,6 +83,13 @@ impl Model {
             format: archive.format(),
             tensors: archive.model_tensors(&archive.entries(), &metadata),
             metadata,
+            #[cfg(feature = "aero")]
+            aero: match archive {
+                Archive::Aero(archive) => Some(crate::codec::aero::Style::of(archive)),
+                Archive::AeroSet(set) => Some(crate::codec::aero::Style::of_set(set)),
+                #[allow(unreachable_patterns, reason = "a build may have one codec only")]
+                _ => None,
+            },
             had: archive.entries().len(),
             inputs: archive.files(),
             fault: archive.metadata_fault().map(|error| error.to_string()),

@@ -1,0 +1,142 @@
+//! What an AERO file's writer chose stays in a copy, and what a conversion to it invents is not carried on.
+
+use std::fs;
+
+use crate::{Scratch, write};
+
+/// A safetensors file of these f32 tensors and this metadata.
+fn model(scratch: &Scratch, name: &str, metadata: &[(&str, &str)]) {
+    let mut builder = tensorfmt::safetensors::Builder::new();
+    for (at, tensor) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
+        let values = vec![at as f32; 100 * (at + 1)];
+        let len = values.len() as u64;
+        let values = tensorfmt::Tensor::from_slice(&values, &[len]).unwrap();
+        builder.tensor(tensor, values).unwrap();
+    }
+    for (key, value) in metadata {
+        builder.metadata(*key, *value).unwrap();
+    }
+    write(&scratch.path(name), builder.to_vec().unwrap());
+}
+
+#[test]
+fn a_copy_keeps_hashes_pages_shards_and_compression() {
+    let scratch = Scratch::new();
+    model(&scratch, "m.safetensors", &[("step", "7")]);
+    for options in [
+        &[][..],
+        &["--ihsh"],
+        &["--phsh", "4096"],
+        &["--page-align"],
+        &["--tensor-hash"],
+        &["--zstd"],
+        &["--max-shard-bytes", "2000"],
+        &[
+            "--ihsh",
+            "--phsh",
+            "65536",
+            "--page-align",
+            "--tensor-hash",
+            "--max-shard-bytes",
+            "1300",
+        ],
+    ] {
+        let convert = ["convert", "m.safetensors", "a.aero", "--force", "-q"];
+        let run = scratch.run(&[&convert[..], options].concat());
+        assert_eq!(run.code, 0, "{options:?}: {run:?}");
+        let run = scratch.run(&["convert", "a.aero", "b.aero", "--force", "--strict"]);
+        assert_eq!((run.code, run.err.as_str()), (0, ""), "{options:?}");
+        let bytes = |name: &str| fs::read(scratch.path(name)).unwrap();
+        assert!(
+            bytes("a.aero") == bytes("b.aero"),
+            "{options:?}: the copy differs"
+        );
+    }
+    for options in [
+        &["--max-shard-bytes", "1300", "--max-part-shards", "1"][..],
+        &[
+            "--max-shard-bytes",
+            "900",
+            "--max-part-shards",
+            "2",
+            "--ihsh",
+            "--phsh",
+            "4096",
+        ],
+    ] {
+        let folder = |name: &str| {
+            let _ = fs::remove_dir_all(scratch.path(name));
+            fs::create_dir(scratch.path(name)).unwrap();
+        };
+        folder("one");
+        folder("two");
+        let convert = ["convert", "m.safetensors", "one/m.aeroset.json", "-q"];
+        let run = scratch.run(&[&convert[..], options].concat());
+        assert_eq!(run.code, 0, "{options:?}: {run:?}");
+        let run = scratch.run(&[
+            "convert",
+            "one/m.aeroset.json",
+            "two/m.aeroset.json",
+            "--strict",
+        ]);
+        assert_eq!((run.code, run.err.as_str()), (0, ""), "{options:?}");
+        for entry in fs::read_dir(scratch.path("one")).unwrap() {
+            let path = entry.unwrap().path();
+            let copy = scratch.path("two").join(path.file_name().unwrap());
+            assert!(
+                fs::read(&path).unwrap() == fs::read(copy).unwrap(),
+                "{path:?} {options:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_model_comes_back_from_every_format_with_its_metadata() {
+    let scratch = Scratch::new();
+    for metadata in [
+        &[][..],
+        &[("step", "7")],
+        &[("architecture", "unknown"), ("format", "pt")],
+        &[("model_name", "m"), ("architecture", "llama"), ("z", "")],
+    ] {
+        model(&scratch, "m.safetensors", metadata);
+        for there in ["x.aero", "x.aeroset.json", "x.bpk"] {
+            let run = scratch.run(&["convert", "m.safetensors", there, "--force", "--strict"]);
+            assert_eq!(run.code, 0, "{there}: {run:?}");
+            let run = scratch.run(&["convert", there, "back.safetensors", "--force", "-q"]);
+            assert_eq!(run.code, 0, "{there}: {run:?}");
+            let run = scratch.run(&["diff", "m.safetensors", "back.safetensors"]);
+            assert_eq!(
+                (run.code, run.out.trim()),
+                (0, "same"),
+                "{there} {metadata:?}: {run:?}"
+            );
+            let listing = scratch.run(&["inspect", there, "--json"]).json();
+            let keys: Vec<_> = listing["metadata"]
+                .as_object()
+                .unwrap()
+                .keys()
+                .cloned()
+                .collect();
+            let mut expected: Vec<_> = metadata.iter().map(|(key, _)| (*key).to_owned()).collect();
+            expected.sort();
+            let mut sorted = keys.clone();
+            sorted.sort();
+            assert_eq!(sorted, expected, "{there}");
+        }
+    }
+}
+
+#[test]
+fn options_that_make_no_sense_are_usage_errors() {
+    let scratch = Scratch::new();
+    for options in [["--phsh", "0"], ["--zstd", "99"], ["--zstd", "-8"]] {
+        let convert = ["convert", "demo.mag", "x.aero"];
+        let run = scratch.run(&[&convert[..], &options].concat());
+        assert_eq!(run.code, 2, "{options:?}: {run:?}");
+        assert!(run.err.contains(options[1]), "{options:?}: {}", run.err);
+    }
+    let run = scratch.run(&["convert", "demo.mag", "x.zt", "--zstd", "99"]);
+    assert_eq!(run.code, 2, "{run:?}");
+}
