@@ -670,7 +670,38 @@ impl Builder {
         let mut file = AtomicFile::create_from(path, self.sources(), options)?;
         file.put(text.as_bytes())?;
         files.push(file.seal()?);
-        Ok(SealedFile::commit_all(files)?)
+        let stale = match options.create_new {
+            true => Vec::new(),
+            false => self.stale_files(path),
+        };
+        SealedFile::commit_all(files)?;
+        for file in stale {
+            // What can't be deleted harms nobody: the set doesn't name it any more.
+            if std::fs::remove_file(&file).is_ok() {
+                options.tell(&tensor_core::Notice::Removed { file });
+            }
+        }
+        Ok(())
+    }
+
+    /// The parts of the set that is at `path` now which [`write_set`](Self::write_set) would leave without
+    /// a set: it deletes them, unless data is read from them.
+    #[cfg(feature = "std")]
+    pub fn stale_files(&self, path: impl AsRef<std::path::Path>) -> Vec<std::path::PathBuf> {
+        let path = path.as_ref();
+        let Ok(old) = crate::Set::open(path) else {
+            return Vec::new();
+        };
+        let new = self.set_files(path);
+        let is_read = |file: &std::path::PathBuf| {
+            let id = tensor_core::FileId::of(file).ok();
+            id.is_none() || self.sources().any(|source| source.file() == id.as_ref())
+        };
+        // The first one is the set itself.
+        let files = old.files().into_iter().skip(1);
+        files
+            .filter(|file| file.parent() == path.parent() && !new.contains(file) && !is_read(file))
+            .collect()
     }
 
     /// The files that [`write_set`](Self::write_set) puts beside the JSON at `path`, whatever its

@@ -31,6 +31,11 @@ pub enum Notice {
         /// Owner and group now.
         now: (u32, u32),
     },
+    /// A file that the set before this one listed, and that no longer belongs to it, was deleted.
+    Removed {
+        /// The file.
+        file: PathBuf,
+    },
     /// Extended attributes, among them access lists, that the new file could not be given.
     AttributesDropped {
         /// The file.
@@ -48,7 +53,9 @@ impl Notice {
     pub fn path(&self) -> &Path {
         match self {
             Self::LinkFollowed { link, .. } | Self::LinkReplaced { link, .. } => link,
-            Self::OwnerChanged { file, .. } | Self::AttributesDropped { file, .. } => file,
+            Self::OwnerChanged { file, .. }
+            | Self::AttributesDropped { file, .. }
+            | Self::Removed { file } => file,
         }
     }
 }
@@ -73,6 +80,9 @@ impl fmt::Display for Notice {
                 f,
                 "owner and group were {}:{} and are now {}:{}",
                 before.0, before.1, now.0, now.1
+            ),
+            Self::Removed { .. } => f.write_str(
+                "deleted: a part of the set that was replaced, and of no use without it",
             ),
             Self::AttributesDropped { names, reason, .. } => {
                 write!(f, "extended attributes not kept: {names} ({reason})")

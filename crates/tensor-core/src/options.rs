@@ -58,7 +58,7 @@ impl Default for WriteOptions<'_> {
 #[cfg(feature = "std")]
 impl WriteOptions<'_> {
     /// Passes on what is worth knowing.
-    pub(crate) fn tell(&self, notice: &crate::Notice) {
+    pub fn tell(&self, notice: &crate::Notice) {
         if let Some(tell) = self.notice {
             tell(notice);
         }

@@ -140,3 +140,54 @@ fn options_that_make_no_sense_are_usage_errors() {
     let run = scratch.run(&["convert", "demo.mag", "x.zt", "--zstd", "99"]);
     assert_eq!(run.code, 2, "{run:?}");
 }
+
+#[test]
+fn parts_of_a_larger_set_go_with_it_and_nothing_else_does() {
+    let scratch = Scratch::new();
+    model(&scratch, "m.safetensors", &[]);
+    let convert = ["convert", "m.safetensors", "set/m.aeroset.json", "--force"];
+    let small = ["--max-shard-bytes", "400", "--max-part-shards", "1"];
+    fs::create_dir(scratch.path("set")).unwrap();
+    assert_eq!(scratch.run(&[&convert[..], &small].concat()).code, 0);
+    // Beside it lies what looks like a part, and is none.
+    fs::copy(
+        scratch.path("set/part-000.aero"),
+        scratch.path("set/part-009.aero"),
+    )
+    .unwrap();
+    let run = scratch.run(&convert);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(
+        run.err.matches("deleted: a part of the set").count(),
+        4,
+        "{}",
+        run.err
+    );
+    let mut left: Vec<_> = fs::read_dir(scratch.path("set"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    assert_eq!(
+        left,
+        [
+            "index.aero",
+            "m.aeroset.json",
+            "part-000.aero",
+            "part-009.aero"
+        ]
+    );
+    assert_eq!(scratch.run(&["verify", "set/m.aeroset.json"]).code, 0);
+
+    // A part that is the input stays, whatever its set becomes.
+    assert_eq!(scratch.run(&[&convert[..], &small].concat()).code, 0);
+    let part = [
+        "convert",
+        "set/part-003.aero",
+        "set/m.aeroset.json",
+        "--force",
+    ];
+    assert_eq!(scratch.run(&part).code, 0);
+    assert!(scratch.path("set/part-003.aero").exists());
+    assert!(!scratch.path("set/part-004.aero").exists());
+}
