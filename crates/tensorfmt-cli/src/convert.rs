@@ -117,11 +117,12 @@ fn is_whole(
     let report = verify::verify(archive, false, common);
     let report = report.map_err(|error| Failure::about(&input.path, &error))?;
     let is_left_out = |name: &str| archive.entry(name).is_some() && !edits.keeps(name);
+    // A set's index says what is converted; what a part holds beside that is said, and no more.
+    let is_spared = |name: &str| archive.entry(name).is_none() || !edits.keeps(name);
     // A failed shard is no fault of what is converted if all that it damages is left out.
     let is_elsewhere = |item: &tensorfmt::Item| {
         let mut damaged = item.tensors.iter();
-        is_left_out(&item.item)
-            || (!item.tensors.is_empty() && damaged.all(|name| is_left_out(name)))
+        is_left_out(&item.item) || (!item.tensors.is_empty() && damaged.all(|name| is_spared(name)))
     };
     let mut whole = true;
     for item in report.items {

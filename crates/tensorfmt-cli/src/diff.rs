@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
         let archive = input
             .open()
             .map_err(|error| Failure::about(&input.path, &error))?;
-        input.warn_of_metadata(&archive);
+        input.warn(&archive);
         Ok::<_, Failure>((Model::of(&archive), archive.format(), input))
     };
     // The inputs keep what was spooled from standard input.

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Extract, common: &Common) -> Outcome {
     if let Target::Path(path) = &output {
         is_not_input(&archive, &input.path, path)?;
     }
-    input.warn_of_metadata(&archive);
+    input.warn(&archive);
     let model = Model::of(&archive);
     let tensor = model
         .tensors

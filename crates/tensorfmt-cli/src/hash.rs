@@ -29,6 +29,7 @@ pub(crate) fn run(args: &Hash, common: &Common) -> Outcome {
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
+    input.warn(&archive);
     let entries = archive.entries();
     let total = entries
         .iter()

@@ -59,8 +59,15 @@ impl Input {
         }
     }
 
-    /// Says so where some of the metadata can't be read, which may also say how tensors are meant.
-    pub(crate) fn warn_of_metadata(&self, archive: &Archive) {
+    /// Says what is not quite right with a file that opens: metadata that can't be read, which may also say
+    /// how tensors are meant, and tensors of a set that its index doesn't list.
+    pub(crate) fn warn(&self, archive: &Archive) {
+        for (part, name) in archive.unlisted() {
+            let path = self.path.display();
+            complain(&escape(&format!(
+                "note: {path}: {part} holds {name:?}, which the index doesn't list: it is left out"
+            )));
+        }
         if let Some(error) = archive.metadata_fault() {
             let failure = Failure::about(&self.path, &error);
             let message = failure.message();

@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
     }
     let wanted = |entry: &Entry<'_>| globs.is_empty() || globs.matches(entry.name());
     let entries: Vec<Entry<'_>> = archive.entries().into_iter().filter(wanted).collect();
-    input.warn_of_metadata(&archive);
+    input.warn(&archive);
     if let Some(target) = &args.html {
         is_not_input(&archive, &input.path, target)?;
         let to = (target.as_path(), !args.no_stats, args.force);

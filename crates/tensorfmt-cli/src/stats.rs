@@ -112,7 +112,7 @@ pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
-    input.warn_of_metadata(&archive);
+    input.warn(&archive);
     let mut model = Model::of(&archive);
     let names = model.tensors.iter().map(ModelTensor::name);
     let mut idle = Idle::default();

@@ -369,6 +369,16 @@ impl Archive {
         with_inner!(self, archive => archive.metadata_fault())
     }
 
+    /// Tensors that are there and that no entry is for: what a part of an AERO set holds and its index
+    /// doesn't list, each with the name of its part. Opens every part.
+    pub fn unlisted(&self) -> Vec<(String, String)> {
+        match self {
+            #[cfg(feature = "aero")]
+            Self::AeroSet(set) => set.unlisted(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Facts about the file as a whole that are no metadata, under the keys of listings.
     pub fn facts(&self) -> Vec<(&'static str, Value)> {
         with_inner!(self, archive => archive.facts())

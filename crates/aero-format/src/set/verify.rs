@@ -40,7 +40,9 @@ pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_
                     for name in inner.unlisted(ordinal, &archive) {
                         let rule = Rule::SetUnlisted;
                         let note = format!("{rule} [{}]", rule.id());
-                        let item = Item::new(format!("{prefix}{name}"), Outcome::Failed);
+                        let mut item = Item::new(format!("{prefix}{name}"), Outcome::Failed);
+                        // Nothing that the set lists is damaged by it.
+                        item.tensors.push(name.to_owned());
                         report.push(item.with_note(note));
                     }
                 }

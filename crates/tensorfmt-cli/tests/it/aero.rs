@@ -191,3 +191,93 @@ fn parts_of_a_larger_set_go_with_it_and_nothing_else_does() {
     assert!(scratch.path("set/part-003.aero").exists());
     assert!(!scratch.path("set/part-004.aero").exists());
 }
+
+#[test]
+fn a_tensor_that_the_index_does_not_list_is_said_by_every_verb() {
+    use sha2::Digest;
+
+    let scratch = Scratch::new();
+    model(&scratch, "m.safetensors", &[]);
+    for (folder, filter) in [("all", "[ab]"), ("one", "a")] {
+        fs::create_dir(scratch.path(folder)).unwrap();
+        let set = format!("{folder}/m.aeroset.json");
+        let run = scratch.run(&["convert", "m.safetensors", &set, "--filter", filter]);
+        assert_eq!(run.code, 0, "{run:?}");
+    }
+    // The part of the larger set under the index of the smaller one.
+    let part = fs::read(scratch.path("all/part-000.aero")).unwrap();
+    write(&scratch.path("one/part-000.aero"), &part);
+    let set = scratch.path("one/m.aeroset.json");
+    let mut json: serde_json::Value = serde_json::from_slice(&fs::read(&set).unwrap()).unwrap();
+    let digest: String = sha2::Sha256::digest(&part)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    json["parts"][0]["sha256"] = digest.into();
+    json["parts"][0]["size_bytes"] = part.len().into();
+    write(&set, json.to_string());
+
+    let said = "part-000.aero holds \"b\"";
+    for verb in ["inspect", "hash", "stats"] {
+        let run = scratch.run(&[verb, "one/m.aeroset.json"]);
+        assert_eq!(run.code, 0, "{run:?}");
+        assert!(run.err.contains(said), "{verb}: {}", run.err);
+    }
+    assert_eq!(scratch.run(&["verify", "one/m.aeroset.json"]).code, 1);
+    let run = scratch.run(&["convert", "one/m.aeroset.json", "x.safetensors", "--json"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let losses = run.json()["losses"].as_array().unwrap().clone();
+    assert!(
+        losses
+            .iter()
+            .any(|loss| loss["kind"] == "tensor" && loss["item"] == "b"),
+        "{losses:?}"
+    );
+    let listing = scratch.run(&["inspect", "x.safetensors", "--json"]).json();
+    assert_eq!(listing["tensors"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_damaged_shard_stops_only_what_is_in_it() {
+    let scratch = Scratch::new();
+    model(&scratch, "m.safetensors", &[]);
+    let run = scratch.run(&[
+        "convert",
+        "m.safetensors",
+        "m.aero",
+        "--max-shard-bytes",
+        "1300",
+    ]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let listing = scratch.run(&["inspect", "m.aero", "--json"]).json();
+    let tensors = listing["tensors"].as_array().unwrap();
+    let shards: Vec<u64> = tensors
+        .iter()
+        .map(|tensor| tensor["shard_id"].as_u64().unwrap())
+        .collect();
+    assert!(shards.last().unwrap() >= &2, "{shards:?}");
+    let damaged = tensors
+        .iter()
+        .find(|tensor| tensor["shard_id"] == 1)
+        .unwrap();
+    let mut bytes = fs::read(scratch.path("m.aero")).unwrap();
+    bytes[damaged["offset"].as_u64().unwrap() as usize] ^= 1;
+    write(&scratch.path("m.aero"), bytes);
+
+    let convert = ["convert", "m.aero", "x.safetensors", "--force"];
+    let run = scratch.run(&convert);
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(!scratch.path("x.safetensors").exists());
+    let mut exclude = Vec::new();
+    for tensor in tensors.iter().filter(|tensor| tensor["shard_id"] == 1) {
+        exclude.extend(["--exclude", tensor["name"].as_str().unwrap()]);
+    }
+    let run = scratch.run(&[&convert[..], &exclude].concat());
+    assert_eq!(run.code, 0, "{run:?}");
+    // What is whole can be had without naming what isn't.
+    let run = scratch.run(&[&convert[..], &["--salvage", "--skip-unsupported"]].concat());
+    assert_eq!(run.code, 0, "{run:?}");
+    let saved = scratch.run(&["inspect", "x.safetensors", "--json"]).json();
+    let whole = shards.iter().filter(|shard| **shard != 1).count();
+    assert_eq!(saved["tensors"].as_array().unwrap().len(), whole);
+}

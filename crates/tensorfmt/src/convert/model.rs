@@ -25,6 +25,8 @@ pub struct Model {
     pub(crate) fault: Option<String>,
     /// Why the file holds nothing that could be converted, if it doesn't.
     pub(crate) nothing: Option<String>,
+    /// Tensors that no entry is for, each with the file that holds it.
+    pub(crate) unlisted: Vec<(String, String)>,
     /// What the writer of an AERO file chose for it as a whole.
     #[cfg(feature = "aero")]
     pub(crate) aero: Option<crate::codec::aero::Style>,
@@ -92,6 +94,7 @@ impl Model {
             },
             had: archive.entries().len(),
             inputs: archive.files(),
+            unlisted: archive.unlisted(),
             fault: archive.metadata_fault().map(|error| error.to_string()),
             signed: match archive {
                 #[cfg(feature = "burnpack")]

@@ -166,6 +166,10 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
     if model.tensors.is_empty() && model.had > 0 && !options.allow_empty {
         return Err(none_left(model.had));
     }
+    for (part, name) in std::mem::take(&mut model.unlisted) {
+        let reason = format!("{part} holds it, and the set's index doesn't list it");
+        losses.push(Loss::new(LossKind::Tensor, name, reason));
+    }
     let mut refusals = Vec::new();
     let mut tensors = Vec::new();
     let mut effects = Effects::default();
