@@ -3,30 +3,34 @@
 mod compare;
 mod tolerance;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::process::ExitCode;
 
 use compare::{Failed, Pair, Values};
 use serde::Serialize;
 use tensor_core::{Kind, Order, Ticker};
-use tensorfmt::convert::{Model, ModelTensor};
-use tensorfmt::{Error, Value, to_json};
+use tensorfmt::convert::{Model, ModelTensor, Tensors};
+use tensorfmt::{Archive, Entry, Error, Value, to_json};
 use tolerance::Tolerance;
 
 use crate::Outcome;
 use crate::cli::{Common, Diff};
 use crate::failure::{Failure, INVALID, exit_code};
 use crate::input::Input;
-use crate::output::{Out, escape};
+use crate::output::{BATCH, Listing, Out, escape};
 use crate::progress::Meter;
 
+/// What the JSON has before the tensors.
 #[derive(Serialize)]
-struct Document {
-    same: bool,
-    tensors: Vec<Line>,
+struct Head {}
+
+/// And what after them.
+#[derive(Serialize)]
+struct Tail {
     metadata: Vec<MetaLine>,
     /// Whether differences of metadata count.
     metadata_counts: bool,
+    same: bool,
 }
 
 #[derive(Serialize)]
@@ -68,107 +72,133 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
             .open()
             .map_err(|error| Failure::about(&input.path, &error))?;
         input.warn(&archive);
-        Ok::<_, Failure>((Model::of(&archive), archive.format(), input))
+        Ok::<_, Failure>((archive, input))
     };
     // The inputs keep what was spooled from standard input.
-    let (a, format_a, input_a) = open(&args.a)?;
-    let (b, format_b, input_b) = open(&args.b)?;
-    let bytes = |tensor: &ModelTensor| tensor.data().map_or(0, |data| data.size());
-    let total = a.tensors.iter().map(bytes).fold(0, u64::saturating_add);
-    let meter = Meter::new(total, common);
+    let (a, input_a) = open(&args.a)?;
+    let (b, input_b) = open(&args.b)?;
+    let metadata = metadata(&Model::about(&a).metadata, &Model::about(&b).metadata);
+    // A format may be unable to hold the other one's metadata.
+    let metadata_counts = a.format() == b.format() && !args.tensors_only;
+    let mut listing = match args.json {
+        true => Listing::Json(Out::new().list(&Head {}, "tensors")?),
+        false => Listing::Lines(Out::new()),
+    };
+    let mut found = Found::default();
+    let entries = a.entries();
+    let total = entries.iter().filter_map(Entry::nbytes);
+    let meter = Meter::new(total.fold(0, u64::saturating_add), common);
     let progress = |bytes| meter.tick(bytes);
     let ticker = Ticker::new(Some(&progress));
-    let tensors = tensors(&a, &b, tolerance.as_ref(), common, &ticker);
-    let tensors = tensors.map_err(|failed| match failed {
-        Failed::A(error) => Failure::about(&input_a.path, &error),
-        Failed::B(error) => Failure::about(&input_b.path, &error),
-    })?;
+    let mut print = |line: &Line| {
+        found.note(line);
+        match &mut listing {
+            Listing::Json(list) => list.item(line),
+            Listing::Lines(out) => out.line(&describe(line)),
+        }
+    };
+    let pairs = Pairs::new(&a, &b);
+    for (batch, entries) in entries.chunks(BATCH).enumerate() {
+        let lines = pairs.compare(
+            batch * BATCH,
+            entries,
+            tolerance.as_ref(),
+            common.threads,
+            &ticker,
+        );
+        let lines = lines.map_err(|failed| match failed {
+            Failed::A(error) => Failure::about(&input_a.path, &error),
+            Failed::B(error) => Failure::about(&input_b.path, &error),
+        })?;
+        lines.iter().try_for_each(&mut print)?;
+    }
+    for entry in b.entries() {
+        if a.entry(entry.name()).is_none() {
+            print(&line(entry.name(), "only_in_b", None, None))?;
+        }
+    }
     drop(meter);
-    let metadata = metadata(&a.metadata, &b.metadata);
-    // A format may be unable to hold the other one's metadata.
-    let metadata_counts = format_a == format_b && !args.tensors_only;
-    let same = tensors.is_empty() && (metadata.is_empty() || !metadata_counts);
-    let exit = exit(same, &tensors, metadata_counts && !metadata.is_empty());
-    let mut out = Out::new();
-    if args.json {
-        out.json(&Document {
-            same,
-            tensors,
+    let same = found.tensors == 0 && (metadata.is_empty() || !metadata_counts);
+    let exit = found.exit(metadata_counts && !metadata.is_empty());
+    match listing {
+        Listing::Json(list) => list.end(&Tail {
             metadata,
             metadata_counts,
-        })?;
-    } else {
-        for line in &tensors {
-            out.line(&describe(line))?;
-        }
-        for line in &metadata {
-            let show = |value: &Option<serde_json::Value>| {
-                value.as_ref().map_or("-".to_owned(), ToString::to_string)
+            same,
+        })?,
+        Listing::Lines(mut out) => {
+            for line in &metadata {
+                let show = |value: &Option<serde_json::Value>| {
+                    value.as_ref().map_or("-".to_owned(), ToString::to_string)
+                };
+                let (a, b) = (show(&line.a), show(&line.b));
+                out.line(&escape(&format!("metadata {:?}: {a} / {b}", line.key)))?;
+            }
+            let uncounted = match (metadata.is_empty() || metadata_counts, args.tensors_only) {
+                (true, _) => None,
+                (false, true) => Some("metadata does not count with --tensors-only: "),
+                (false, false) => Some("metadata does not count between two formats: "),
             };
-            let (a, b) = (show(&line.a), show(&line.b));
-            out.line(&escape(&format!("metadata {:?}: {a} / {b}", line.key)))?;
+            out.line(&found.summary(same, metadata.len(), uncounted))?;
+            out.finish()?;
         }
-        let uncounted = match (metadata.is_empty() || metadata_counts, args.tensors_only) {
-            (true, _) => None,
-            (false, true) => Some("metadata does not count with --tensors-only: "),
-            (false, false) => Some("metadata does not count between two formats: "),
-        };
-        out.line(&summary(same, &tensors, &metadata, uncounted))?;
     }
-    out.finish()?;
     Ok(ExitCode::from(exit))
 }
 
-/// 1 where something differs or is damaged; where some tensors can't be read and all else is the
-/// same, as that says.
-fn exit(same: bool, tensors: &[Line], metadata_differs: bool) -> u8 {
-    if same {
-        return 0;
-    }
-    let unread = |line: &Line| line.kind.map(exit_code);
-    let codes: Vec<Option<u8>> = tensors.iter().map(unread).collect();
-    match codes.iter().all(Option::is_some) && !metadata_differs {
-        true if codes.contains(&Some(INVALID)) => INVALID,
-        true => codes.into_iter().flatten().max().unwrap_or(INVALID),
-        false => INVALID,
-    }
+/// How many tensors differ, and how many of them can't be compared.
+#[derive(Default)]
+struct Found {
+    tensors: usize,
+    unread: usize,
+    /// What those say that can't be: damage, or what is not supported.
+    invalid: bool,
+    worst: u8,
 }
 
-/// What counted, and that it is the same.
-fn summary(
-    same: bool,
-    tensors: &[Line],
-    metadata: &[MetaLine],
-    uncounted: Option<&'static str>,
-) -> String {
-    let head = uncounted.unwrap_or_default();
-    if same {
-        return format!("{head}same");
+impl Found {
+    fn note(&mut self, line: &Line) {
+        self.tensors += 1;
+        if let Some(code) = line.kind.map(exit_code) {
+            self.unread += 1;
+            self.invalid |= code == INVALID;
+            self.worst = self.worst.max(code);
+        }
     }
-    let count = |count: usize, one: &str, many: &str| match count {
-        0 => None,
-        1 => Some(format!("1 {one}")),
-        count => Some(format!("{count} {many}")),
-    };
-    let unread = tensors.iter().filter(|line| line.kind.is_some()).count();
-    let keys = if uncounted.is_some() {
-        0
-    } else {
-        metadata.len()
-    };
-    let parts = [
-        count(tensors.len() - unread, "tensor", "tensors"),
-        count(keys, "metadata value", "metadata values"),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    let unread = count(
-        unread,
-        "tensor can't be compared",
-        "tensors can't be compared",
-    );
-    let differ = (!parts.is_empty()).then(|| format!("differ: {}", parts.join(", ")));
-    let said: Vec<String> = [differ, unread].into_iter().flatten().collect();
-    format!("{head}{}", said.join("; "))
+
+    /// 1 where something differs or is damaged; where some tensors can't be read and all else is the
+    /// same, as that says.
+    fn exit(&self, metadata_differs: bool) -> u8 {
+        match (self.tensors, metadata_differs) {
+            (0, false) => 0,
+            (tensors, false) if tensors == self.unread && !self.invalid => self.worst,
+            _ => INVALID,
+        }
+    }
+
+    /// What counted, and that it is the same.
+    fn summary(&self, same: bool, metadata: usize, uncounted: Option<&'static str>) -> String {
+        let head = uncounted.unwrap_or_default();
+        if same {
+            return format!("{head}same");
+        }
+        let count = |count: usize, one: &str, many: &str| match count {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            count => Some(format!("{count} {many}")),
+        };
+        let keys = if uncounted.is_some() { 0 } else { metadata };
+        let parts = [
+            count(self.tensors - self.unread, "tensor", "tensors"),
+            count(keys, "metadata value", "metadata values"),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        let one = "tensor can't be compared";
+        let unread = count(self.unread, one, "tensors can't be compared");
+        let differ = (!parts.is_empty()).then(|| format!("differ: {}", parts.join(", ")));
+        let said: Vec<String> = [differ, unread].into_iter().flatten().collect();
+        format!("{head}{}", said.join("; "))
+    }
 }
 
 fn describe(line: &Line) -> String {
@@ -222,35 +252,48 @@ fn differences(what: &str, values: &Values) -> String {
     text
 }
 
-fn tensors(
-    a: &Model,
-    b: &Model,
-    tolerance: Option<&Tolerance>,
-    common: &Common,
-    ticker: &Ticker<'_>,
-) -> Result<Vec<Line>, Failed> {
-    let named: HashMap<&str, &ModelTensor> = b
-        .tensors
-        .iter()
-        .map(|tensor| (tensor.name(), tensor))
-        .collect();
-    let mine: HashSet<&str> = a.tensors.iter().map(ModelTensor::name).collect();
-    let lines = tensor_core::parallel::map(common.threads, a.tensors.len(), |at| {
-        let Some(tensor) = a.tensors.get(at) else {
-            return Ok(None);
-        };
-        match named.get(tensor.name()) {
-            Some(other) => compare(tensor, other, tolerance, ticker),
-            None => Ok(Some(line(tensor.name(), "only_in_a", None, None))),
+/// The tensors of two archives by their names.
+struct Pairs<'a> {
+    a: Tensors<'a>,
+    b: Tensors<'a>,
+    other: &'a Archive,
+    others: Vec<Entry<'a>>,
+}
+
+impl<'a> Pairs<'a> {
+    fn new(a: &'a Archive, b: &'a Archive) -> Self {
+        Self {
+            a: Tensors::new(a),
+            b: Tensors::new(b),
+            other: b,
+            others: b.entries(),
         }
-    })?;
-    let mut lines: Vec<Line> = lines.into_iter().flatten().collect();
-    let only = b
-        .tensors
-        .iter()
-        .filter(|tensor| !mine.contains(tensor.name()));
-    lines.extend(only.map(|tensor| line(tensor.name(), "only_in_b", None, None)));
-    Ok(lines)
+    }
+
+    /// What differs in these tensors of the first archive, which start at a place in it.
+    fn compare(
+        &self,
+        start: usize,
+        entries: &[Entry<'_>],
+        tolerance: Option<&Tolerance>,
+        threads: usize,
+        ticker: &Ticker<'_>,
+    ) -> Result<Vec<Line>, Failed> {
+        let lines = tensor_core::parallel::map(threads, entries.len(), |at| {
+            let Some(entry) = entries.get(at) else {
+                return Ok(None);
+            };
+            // Most often two files have one order; and of several tensors of one name, which some formats
+            // allow, each has its place.
+            let beside = self.others.get(start + at).copied();
+            let beside = beside.filter(|other| other.name() == entry.name());
+            match beside.or_else(|| self.other.entry(entry.name())) {
+                Some(other) => compare(&self.a.get(entry), &self.b.get(&other), tolerance, ticker),
+                None => Ok(Some(line(entry.name(), "only_in_a", None, None))),
+            }
+        })?;
+        Ok(lines.into_iter().flatten().collect())
+    }
 }
 
 fn line(name: &str, difference: &'static str, a: Option<String>, b: Option<String>) -> Line {

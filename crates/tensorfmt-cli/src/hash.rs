@@ -9,14 +9,18 @@ use crate::Outcome;
 use crate::cli::{Algorithm, Common, Hash};
 use crate::failure::{Failure, INVALID, UNSUPPORTED, complain};
 use crate::input::Input;
-use crate::output::{Out, escape, shown};
+use crate::output::{BATCH, Listing, Out, escape, shown};
 use crate::progress::Meter;
 
+/// What the JSON has before the tensors.
 #[derive(Serialize)]
-struct Document<'a> {
+struct Head {
     algorithm: &'static str,
-    tensors: Vec<Line<'a>>,
 }
+
+/// And what after them.
+#[derive(Serialize)]
+struct Tail {}
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -38,59 +42,58 @@ pub(crate) fn run(args: &Hash, common: &Common) -> Outcome {
     let meter = Meter::new(total, common);
     let progress = |bytes| meter.tick(bytes);
     let ticker = Ticker::new(Some(&progress));
-    let digests = tensor_core::parallel::map(common.threads, entries.len(), |at| {
-        let Some(entry) = entries.get(at) else {
-            return Ok(Ok(String::new()));
-        };
-        let digest = digest(&archive, entry, args.algorithm, &ticker);
-        match digest {
-            Err(error) if fatal(&error) => Err(error),
-            digest => Ok(digest),
-        }
-    });
-    let digests = digests.map_err(|error| Failure::about(&input.path, &error))?;
-    drop(meter);
-
     let mut exit = 0;
-    let mut lines = Vec::with_capacity(entries.len());
-    for (entry, digest) in entries.iter().zip(digests) {
-        if let Err(error) = &digest {
-            let code = if error.is_unsupported() {
-                UNSUPPORTED
-            } else {
-                INVALID
+    let algorithm = match args.algorithm {
+        Algorithm::Blake3 => "blake3",
+        Algorithm::Sha256 => "sha256",
+        Algorithm::Crc32c => "crc32c",
+    };
+    let mut listing = match args.json {
+        true => Listing::Json(Out::new().list(&Head { algorithm }, "tensors")?),
+        false => Listing::Lines(Out::new()),
+    };
+    for entries in entries.chunks(BATCH) {
+        let digests = tensor_core::parallel::map(common.threads, entries.len(), |at| {
+            let Some(entry) = entries.get(at) else {
+                return Ok(Ok(String::new()));
             };
-            // A damaged tensor outranks one that can't be interpreted.
-            exit = if exit == INVALID { INVALID } else { code };
-            complain(&escape(&format!(
-                "{}: {:?}: {error}",
-                input.path.display(),
-                entry.name()
-            )));
-        }
-        lines.push(Line {
-            name: entry.name(),
-            digest: digest.ok(),
+            let digest = digest(&archive, entry, args.algorithm, &ticker);
+            match digest {
+                Err(error) if fatal(&error) => Err(error),
+                digest => Ok(digest),
+            }
         });
-    }
-    let mut out = Out::new();
-    if args.json {
-        let algorithm = match args.algorithm {
-            Algorithm::Blake3 => "blake3",
-            Algorithm::Sha256 => "sha256",
-            Algorithm::Crc32c => "crc32c",
-        };
-        out.json(&Document {
-            algorithm,
-            tensors: lines,
-        })?;
-    } else {
-        for line in lines {
-            let digest = line.digest.as_deref().unwrap_or("-");
-            out.line(&format!("{digest}  {}", shown(line.name)))?;
+        let digests = digests.map_err(|error| Failure::about(&input.path, &error))?;
+        for (entry, digest) in entries.iter().zip(digests) {
+            if let Err(error) = &digest {
+                let code = if error.is_unsupported() {
+                    UNSUPPORTED
+                } else {
+                    INVALID
+                };
+                // A damaged tensor outranks one that can't be interpreted.
+                exit = if exit == INVALID { INVALID } else { code };
+                let (path, name) = (input.path.display(), entry.name());
+                complain(&escape(&format!("{path}: {name:?}: {error}")));
+            }
+            let line = Line {
+                name: entry.name(),
+                digest: digest.ok(),
+            };
+            match &mut listing {
+                Listing::Json(list) => list.item(&line)?,
+                Listing::Lines(out) => {
+                    let digest = line.digest.as_deref().unwrap_or("-");
+                    out.line(&format!("{digest}  {}", shown(line.name)))?;
+                }
+            }
         }
     }
-    out.finish()?;
+    drop(meter);
+    match listing {
+        Listing::Json(list) => list.end(&Tail {})?,
+        Listing::Lines(out) => out.finish()?,
+    }
     Ok(ExitCode::from(exit))
 }
 

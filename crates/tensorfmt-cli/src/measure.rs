@@ -1,7 +1,6 @@
 //! What the values of tensors are like: counts, moments, quantiles and a histogram, found in
 //! windows, without ever holding a large tensor.
 
-use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ pub(crate) use moments::{Moments, Scalar};
 use moments::{Sample, Tally};
 use tensor_core::{Cast, Kind, Source, Ticker, walk};
 use tensorfmt::convert::ModelTensor;
-use tensorfmt::{Archive, DType, Error};
+use tensorfmt::{DType, Entry, Error};
 
 mod moments;
 
@@ -62,48 +61,40 @@ impl PassedOver {
     }
 }
 
+/// How many bytes are read to measure a tensor.
+pub(crate) fn work(entry: &Entry<'_>) -> u64 {
+    let passes = match entry.dtype() {
+        Some(dtype) if entry.shape().elements() > SORTED && dtype.is_number() => {
+            Key::of(dtype).digits
+        }
+        _ => 1,
+    };
+    entry.nbytes().unwrap_or(0).saturating_mul(passes.into())
+}
+
 /// Tensors whose values are to be measured.
 pub(crate) struct Survey<'a> {
+    entries: &'a [Entry<'a>],
     tensors: &'a [ModelTensor],
-    /// Tensors that can only be read from front to back.
-    forward: HashSet<String>,
 }
 
 impl<'a> Survey<'a> {
-    pub(crate) fn new(archive: &Archive, tensors: &'a [ModelTensor]) -> Self {
-        let entries = archive.entries().into_iter();
-        let forward = entries
-            .filter(|entry| entry.encoding() != "raw")
-            .map(|entry| entry.name().to_owned());
-        Self {
-            tensors,
-            forward: forward.collect(),
-        }
-    }
-
-    /// How many bytes will be read altogether.
-    pub(crate) fn work(&self) -> u64 {
-        let work = |tensor: &ModelTensor| {
-            let bytes = tensor.data().map_or(0, |data| data.size());
-            let count = tensor.shape().elements();
-            let passes = match tensor.dtype() {
-                Some(dtype) if count > SORTED && dtype.is_number() => Key::of(dtype).digits,
-                _ => 1,
-            };
-            bytes.saturating_mul(passes.into())
-        };
-        let work = self.tensors.iter().map(work);
-        work.fold(0, u64::saturating_add)
+    /// The tensors of these entries.
+    pub(crate) fn new(entries: &'a [Entry<'a>], tensors: &'a [ModelTensor]) -> Self {
+        Self { entries, tensors }
     }
 
     /// Measures every tensor. What is damaged or can't be interpreted keeps nobody from the rest.
     pub(crate) fn run(&self, threads: usize, ticker: &Ticker<'_>) -> Result<Vec<Finding>, Error> {
         let tensors = self.tensors;
-        let is_shared = |tensor: &ModelTensor| {
-            tensor.shape().elements() >= SHARED && !self.forward.contains(tensor.name())
+        // What is not stored raw can only be read from front to back.
+        let is_shared = |at: usize| {
+            self.entries.get(at).is_some_and(|entry| {
+                entry.shape().elements() >= SHARED && entry.encoding() == "raw"
+            })
         };
         let alone = |at| match tensors.get(at) {
-            Some(tensor) if !is_shared(tensor) => found(tensor, 1, ticker).map(Some),
+            Some(tensor) if !is_shared(at) => found(tensor, 1, ticker).map(Some),
             _ => Ok(None),
         };
         let findings = tensor_core::parallel::map(threads, tensors.len(), alone)?;
@@ -621,7 +612,7 @@ mod tests {
         let eight = tensorfmt::Shape::new(&dims(bytes.len())).unwrap();
         let eight = Tensor::new(DType::F8E5M2, eight, bytes.clone());
         builder.tensor("f8", eight.unwrap()).unwrap();
-        let archive = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
+        let archive = tensorfmt::Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
         let model = tensorfmt::convert::Model::of(&archive);
         assert_eq!(model.tensors.len(), 7);
         for tensor in &model.tensors {

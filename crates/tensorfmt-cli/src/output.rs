@@ -26,10 +26,71 @@ impl Out {
         self.line("")
     }
 
+    /// One JSON document whose last list is too long to be held: what comes before it, and its name.
+    pub(crate) fn list(mut self, head: &impl Serialize, name: &str) -> Result<List, Failure> {
+        let head = pretty(head)?;
+        let fields = head
+            .strip_suffix("\n}")
+            .map_or_else(|| "{".to_owned(), |head| format!("{head},"));
+        self.text(&format!("{fields}\n  \"{name}\": ["))?;
+        Ok(List {
+            out: self,
+            empty: true,
+        })
+    }
+
+    pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
+        let written = self.0.write_all(text.as_bytes());
+        written.map_err(|error| Failure::stdout(&error))
+    }
+
     /// Flushes; without it nothing is sure to have arrived.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         self.0.flush().map_err(|error| Failure::stdout(&error))
     }
+}
+
+/// How many tensors are worked on before what was found about them is printed.
+pub(crate) const BATCH: usize = 4096;
+
+/// A list in a JSON document, as it would be printed all at once.
+pub(crate) struct List {
+    out: Out,
+    empty: bool,
+}
+
+impl List {
+    pub(crate) fn item(&mut self, item: &impl Serialize) -> Result<(), Failure> {
+        let comma = if self.empty { "\n    " } else { ",\n    " };
+        self.empty = false;
+        // No text in JSON has a newline of its own.
+        let item = pretty(item)?.replace('\n', "\n    ");
+        self.out.text(comma)?;
+        self.out.text(&item)
+    }
+
+    /// Ends the document, with what comes after the list.
+    pub(crate) fn end(mut self, tail: &impl Serialize) -> Result<(), Failure> {
+        let tail = pretty(tail)?;
+        let fields = tail.strip_prefix("{").filter(|fields| *fields != "}");
+        self.out.text(if self.empty { "]" } else { "\n  ]" })?;
+        match fields {
+            Some(fields) => self.out.text(&format!(",{fields}\n"))?,
+            None => self.out.text("\n}\n")?,
+        }
+        self.out.finish()
+    }
+}
+
+/// Where a listing goes that is too long to be held: lines, or a list in JSON.
+pub(crate) enum Listing {
+    Lines(Out),
+    Json(List),
+}
+
+fn pretty(document: &impl Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(document);
+    text.map_err(|error| Failure::stdout(&io::Error::from(error)))
 }
 
 /// Text from a file, safe to print: control characters, those that change the direction of text, and

@@ -3,19 +3,23 @@ use std::process::ExitCode;
 
 use serde::{Serialize, Serializer};
 use tensor_core::Ticker;
-use tensorfmt::convert::{Model, ModelTensor};
+use tensorfmt::convert::{ModelTensor, Tensors};
 
 use crate::Outcome;
 use crate::cli::{Common, Stats};
 use crate::failure::{Failure, INVALID, complain, exit_code};
 use crate::input::{Globs, Idle, Input};
-use crate::measure::{Finding, Measures, Moments, PassedOver, Scalar, Survey};
-use crate::output::{Out, escape, human, shown, table};
+use crate::measure::{Finding, Measures, Moments, PassedOver, Scalar, Survey, work};
+use crate::output::{BATCH, Listing, Out, escape, human, shown, table};
 use crate::progress::Meter;
 
+/// What the JSON has before the tensors.
 #[derive(Serialize)]
-struct Document<'a> {
-    tensors: Vec<Entry<'a>>,
+struct Head {}
+
+/// And what after them.
+#[derive(Serialize)]
+struct Tail {
     totals: Vec<Total>,
 }
 
@@ -113,56 +117,64 @@ pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
     input.warn(&archive);
-    let mut model = Model::of(&archive);
-    let names = model.tensors.iter().map(ModelTensor::name);
+    let mut entries = archive.entries();
     let mut idle = Idle::default();
-    globs.note_idle("--filter", names, &mut idle);
+    globs.note_idle(
+        "--filter",
+        entries.iter().map(|entry| entry.name()),
+        &mut idle,
+    );
     idle.check(args.allow_empty)?;
-    model.retain(|name| globs.is_empty() || globs.matches(name));
-    let survey = Survey::new(&archive, &model.tensors);
-    let meter = Meter::new(survey.work(), common);
+    entries.retain(|entry| globs.is_empty() || globs.matches(entry.name()));
+    let meter = Meter::new(
+        entries.iter().map(work).fold(0, u64::saturating_add),
+        common,
+    );
     let progress = |bytes| meter.tick(bytes);
-    let measured = survey
-        .run(common.threads, &Ticker::new(Some(&progress)))
-        .map_err(|error| Failure::about(&input.path, &error))?;
-    drop(meter);
-    let findings: Vec<(&ModelTensor, Finding)> = model.tensors.iter().zip(measured).collect();
+    let ticker = Ticker::new(Some(&progress));
+    let tensors = Tensors::new(&archive);
     let mut exit = 0;
-    for (tensor, finding) in &findings {
-        if let Finding::PassedOver(PassedOver { kind, reason }) = finding {
-            let (path, name, dtype) = (input.path.display(), tensor.name(), tensor.dtype_name());
-            complain(&escape(&format!("{path}: {name:?} ({dtype}): {reason}")));
-            exit = match (exit, exit_code(*kind)) {
-                // Damage outranks what is merely not supported.
-                (INVALID, _) => INVALID,
-                (_, code) => code,
-            };
+    let mut totals = Totals::default();
+    let mut listing = match args.json {
+        true => Listing::Json(Out::new().list(&Head {}, "tensors")?),
+        false => Listing::Lines(Out::new()),
+    };
+    for entries in entries.chunks(BATCH) {
+        let batch: Vec<ModelTensor> = entries.iter().map(|entry| tensors.get(entry)).collect();
+        let survey = Survey::new(entries, &batch);
+        let measured = survey
+            .run(common.threads, &ticker)
+            .map_err(|error| Failure::about(&input.path, &error))?;
+        for (tensor, finding) in batch.iter().zip(&measured) {
+            match finding {
+                Finding::PassedOver(PassedOver { kind, reason }) => {
+                    let (path, name) = (input.path.display(), tensor.name());
+                    let dtype = tensor.dtype_name();
+                    complain(&escape(&format!("{path}: {name:?} ({dtype}): {reason}")));
+                    exit = match (exit, exit_code(*kind)) {
+                        // Damage outranks what is merely not supported.
+                        (INVALID, _) => INVALID,
+                        (_, code) => code,
+                    };
+                }
+                Finding::Measured(measures) => totals.add(tensor, measures),
+            }
+            match (&mut listing, finding) {
+                (Listing::Json(list), _) => list.item(&entry(tensor, finding))?,
+                (Listing::Lines(out), Finding::Measured(measures)) => print(tensor, measures, out)?,
+                (Listing::Lines(_), Finding::PassedOver(_)) => {}
+            }
         }
     }
-    let known: Vec<(&ModelTensor, &Measures)> = findings
-        .iter()
-        .filter_map(|(tensor, finding)| match finding {
-            Finding::Measured(measures) => Some((*tensor, &**measures)),
-            Finding::PassedOver(_) => None,
-        })
-        .collect();
-    let mut out = Out::new();
-    let totals = totals(&known);
-    if args.json {
-        let tensors = findings
-            .iter()
-            .map(|(tensor, finding)| entry(tensor, finding));
-        out.json(&Document {
-            tensors: tensors.collect(),
-            totals,
-        })?;
-    } else {
-        for (tensor, measures) in &known {
-            print(tensor, measures, &mut out)?;
+    drop(meter);
+    let totals = totals.lines();
+    match listing {
+        Listing::Json(list) => list.end(&Tail { totals })?,
+        Listing::Lines(mut out) => {
+            print_totals(&totals, &mut out)?;
+            out.finish()?;
         }
-        print_totals(&totals, &mut out)?;
     }
-    out.finish()?;
     Ok(ExitCode::from(exit))
 }
 
@@ -189,21 +201,31 @@ fn entry<'a>(tensor: &'a ModelTensor, finding: &'a Finding) -> Entry<'a> {
 }
 
 /// What all values of each dtype together are like.
-fn totals(known: &[(&ModelTensor, &Measures)]) -> Vec<Total> {
-    let mut totals: BTreeMap<&str, (u64, u64, Moments)> = BTreeMap::new();
-    for (tensor, measures) in known {
-        let (tensors, nbytes, moments) = totals.entry(tensor.dtype_name()).or_default();
-        *tensors += 1;
-        *nbytes = nbytes.saturating_add(tensor.data().map_or(0, |data| data.size()));
-        moments.merge(&measures.moments);
+#[derive(Default)]
+struct Totals(BTreeMap<String, (u64, u64, Moments)>);
+
+impl Totals {
+    fn add(&mut self, tensor: &ModelTensor, measures: &Measures) {
+        if !self.0.contains_key(tensor.dtype_name()) {
+            self.0
+                .insert(tensor.dtype_name().to_owned(), Default::default());
+        }
+        if let Some((tensors, nbytes, moments)) = self.0.get_mut(tensor.dtype_name()) {
+            *tensors += 1;
+            *nbytes = nbytes.saturating_add(tensor.data().map_or(0, |data| data.size()));
+            moments.merge(&measures.moments);
+        }
     }
-    let total = |(dtype, (tensors, nbytes, moments)): (&str, (u64, u64, Moments))| Total {
-        dtype: dtype.to_owned(),
-        tensors,
-        nbytes,
-        numbers: (&moments).into(),
-    };
-    totals.into_iter().map(total).collect()
+
+    fn lines(self) -> Vec<Total> {
+        let total = |(dtype, (tensors, nbytes, moments)): (String, (u64, u64, Moments))| Total {
+            dtype,
+            tensors,
+            nbytes,
+            numbers: (&moments).into(),
+        };
+        self.0.into_iter().map(total).collect()
+    }
 }
 
 fn print(tensor: &ModelTensor, measures: &Measures, out: &mut Out) -> Result<(), Failure> {

@@ -430,27 +430,17 @@ impl Archive {
         }
     }
 
-    /// Tensors with everything that the file, whose metadata this is, says about them, for a model.
-    pub(crate) fn model_tensors(
-        &self,
-        entries: &[Entry<'_>],
-        metadata: &[(String, Value)],
-    ) -> Vec<ModelTensor> {
+    /// Whether the file's metadata says that its dims are in the other order.
+    pub(crate) fn has_reversed_dims(&self) -> bool {
         #[cfg(feature = "aero")]
-        let reversed = self.format() == Format::Aero && crate::codec::aero::has_gguf_dims(metadata);
-        #[cfg(not(feature = "aero"))]
-        let (reversed, _) = (false, metadata);
-        let tensors = entries.iter().map(|entry| {
-            let mut tensor = self.model_tensor(entry);
-            if reversed {
-                tensor.shape = tensor.shape.reversed();
-            }
-            tensor
-        });
-        tensors.collect()
+        if self.format() == Format::Aero {
+            return crate::codec::aero::has_gguf_dims(&self.metadata());
+        }
+        false
     }
 
-    fn model_tensor(&self, entry: &Entry<'_>) -> ModelTensor {
+    /// A tensor with everything that the file says about it, for a model.
+    pub(crate) fn model_tensor(&self, entry: &Entry<'_>) -> ModelTensor {
         match (self, entry) {
             #[cfg(feature = "ztensor")]
             (Self::Ztensor(archive), Entry::Ztensor(entry)) => {

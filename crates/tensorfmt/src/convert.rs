@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub use cast::{CastReport, PassedOver};
 pub(crate) use model::Unreadable;
-pub use model::{Model, ModelTensor};
+pub use model::{Model, ModelTensor, Tensors};
 pub use notes::Note;
 pub(crate) use record::Record;
 #[cfg(feature = "primitiv")]

@@ -11,7 +11,7 @@ use tensorfmt::{Archive, Entry, Error, Value};
 use super::{extras, words};
 use crate::cli::Common;
 use crate::failure::Failure;
-use crate::measure::{Finding, Measures, Scalar, Survey};
+use crate::measure::{Finding, Measures, Scalar, Survey, work};
 use crate::output::{escape, shown};
 use crate::progress::Meter;
 use crate::signals::Graceful;
@@ -155,8 +155,11 @@ fn survey(
     common: &Common,
 ) -> Result<Vec<Finding>, Failure> {
     let tensors = ModelTensor::of(archive, entries);
-    let survey = Survey::new(archive, &tensors);
-    let meter = Meter::new(survey.work(), common);
+    let survey = Survey::new(entries, &tensors);
+    let meter = Meter::new(
+        entries.iter().map(work).fold(0, u64::saturating_add),
+        common,
+    );
     let progress = |bytes| meter.tick(bytes);
     survey
         .run(common.threads, &Ticker::new(Some(&progress)))

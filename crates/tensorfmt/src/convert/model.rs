@@ -80,11 +80,19 @@ impl Unreadable {
 impl Model {
     /// Everything in `archive`; no data is read.
     pub fn of(archive: &Archive) -> Self {
-        let metadata = archive.metadata();
+        Self::with(archive, &archive.entries())
+    }
+
+    /// Everything in `archive` but its tensors: its metadata above all.
+    pub fn about(archive: &Archive) -> Self {
+        Self::with(archive, &[])
+    }
+
+    fn with(archive: &Archive, entries: &[Entry<'_>]) -> Self {
         let mut model = Self {
             format: archive.format(),
-            tensors: archive.model_tensors(&archive.entries(), &metadata),
-            metadata,
+            tensors: ModelTensor::of(archive, entries),
+            metadata: archive.metadata(),
             #[cfg(feature = "aero")]
             aero: match archive {
                 Archive::Aero(archive) => Some(crate::codec::aero::Style::of(archive)),
@@ -174,10 +182,38 @@ impl Model {
     }
 }
 
+/// Makes the [`ModelTensor`]s of an archive one by one, for work over more tensors than are to be held at
+/// once.
+#[derive(Debug)]
+pub struct Tensors<'a> {
+    archive: &'a Archive,
+    reversed: bool,
+}
+
+impl<'a> Tensors<'a> {
+    /// Those of `archive`; no data is read.
+    pub fn new(archive: &'a Archive) -> Self {
+        Self {
+            archive,
+            reversed: archive.has_reversed_dims(),
+        }
+    }
+
+    /// The tensor of an entry of the archive.
+    pub fn get(&self, entry: &Entry<'_>) -> ModelTensor {
+        let mut tensor = self.archive.model_tensor(entry);
+        if self.reversed {
+            tensor.shape = tensor.shape.reversed();
+        }
+        tensor
+    }
+}
+
 impl ModelTensor {
     /// These tensors of `archive`, in the same order; no data is read.
     pub fn of(archive: &Archive, entries: &[Entry<'_>]) -> Vec<Self> {
-        archive.model_tensors(entries, &archive.metadata())
+        let tensors = Tensors::new(archive);
+        entries.iter().map(|entry| tensors.get(entry)).collect()
     }
 
     /// The name.
