@@ -1,4 +1,5 @@
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -11,6 +12,7 @@ use crate::failure::{Failure, INVALID, UNSUPPORTED, complain};
 use crate::input::Input;
 use crate::output::{BATCH, Listing, Out, escape, shown};
 use crate::progress::Meter;
+use crate::shared::Shared;
 
 /// What the JSON has before the tensors.
 #[derive(Serialize)]
@@ -52,16 +54,19 @@ pub(crate) fn run(args: &Hash, common: &Common) -> Outcome {
         true => Listing::Json(Out::new().list(&Head { algorithm }, "tensors")?),
         false => Listing::Lines(Out::new()),
     };
+    let mut known = Shared::new();
     for entries in entries.chunks(BATCH) {
-        let digests = tensor_core::parallel::map(common.threads, entries.len(), |at| {
-            let Some(entry) = entries.get(at) else {
-                return Ok(Ok(String::new()));
-            };
-            let digest = digest(&archive, entry, args.algorithm, &ticker);
-            match digest {
-                Err(error) if fatal(&error) => Err(error),
-                digest => Ok(digest),
-            }
+        let digests = known.find(entries, |asked| {
+            tensor_core::parallel::map(common.threads, asked.len(), |at| {
+                let Some(entry) = asked.get(at).and_then(|&at| entries.get(at)) else {
+                    return Ok(Ok(String::new()));
+                };
+                let digest = digest(&archive, entry, args.algorithm, &ticker);
+                match digest {
+                    Err(error) if fatal(&error) => Err(error),
+                    digest => Ok(digest.map_err(Arc::new)),
+                }
+            })
         });
         let digests = digests.map_err(|error| Failure::about(&input.path, &error))?;
         for (entry, digest) in entries.iter().zip(digests) {

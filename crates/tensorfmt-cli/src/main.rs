@@ -16,6 +16,7 @@ mod measure;
 mod output;
 mod progress;
 mod rename;
+mod shared;
 mod signals;
 mod stats;
 mod target;

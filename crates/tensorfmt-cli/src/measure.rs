@@ -7,8 +7,10 @@ use std::sync::Arc;
 pub(crate) use moments::{Moments, Scalar};
 use moments::{Sample, Tally};
 use tensor_core::{Cast, Kind, Source, Ticker, walk};
-use tensorfmt::convert::ModelTensor;
-use tensorfmt::{DType, Entry, Error};
+use tensorfmt::convert::{ModelTensor, Tensors};
+use tensorfmt::{Archive, DType, Entry, Error};
+
+use crate::shared::Shared;
 
 mod moments;
 
@@ -26,7 +28,7 @@ const PARTS: u64 = 8;
 const DIGIT: u32 = 16;
 
 /// What the values of one tensor are like.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Measures {
     pub(crate) moments: Moments,
     /// Fractions, and the value at that rank, NaN aside; rank `q * (n - 1)`, rounded down: a value
@@ -39,14 +41,14 @@ pub(crate) struct Measures {
 }
 
 /// What became of one tensor.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Finding {
     Measured(Box<Measures>),
     PassedOver(PassedOver),
 }
 
 /// Why a tensor was not measured.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PassedOver {
     pub(crate) kind: Kind,
     pub(crate) reason: String,
@@ -72,41 +74,67 @@ pub(crate) fn work(entry: &Entry<'_>) -> u64 {
     entry.nbytes().unwrap_or(0).saturating_mul(passes.into())
 }
 
-/// Tensors whose values are to be measured.
+/// Measures tensors, batch by batch.
 pub(crate) struct Survey<'a> {
-    entries: &'a [Entry<'a>],
-    tensors: &'a [ModelTensor],
+    tensors: Tensors<'a>,
+    shared: Shared<Finding>,
 }
 
 impl<'a> Survey<'a> {
-    /// The tensors of these entries.
-    pub(crate) fn new(entries: &'a [Entry<'a>], tensors: &'a [ModelTensor]) -> Self {
-        Self { entries, tensors }
+    /// Of tensors of this archive.
+    pub(crate) fn new(archive: &'a Archive) -> Self {
+        Self {
+            tensors: Tensors::new(archive),
+            shared: Shared::new(),
+        }
     }
 
-    /// Measures every tensor. What is damaged or can't be interpreted keeps nobody from the rest.
-    pub(crate) fn run(&self, threads: usize, ticker: &Ticker<'_>) -> Result<Vec<Finding>, Error> {
-        let tensors = self.tensors;
-        // What is not stored raw can only be read from front to back.
-        let is_shared = |at: usize| {
-            self.entries.get(at).is_some_and(|entry| {
-                entry.shape().elements() >= SHARED && entry.encoding() == "raw"
-            })
-        };
-        let alone = |at| match tensors.get(at) {
-            Some(tensor) if !is_shared(at) => found(tensor, 1, ticker).map(Some),
-            _ => Ok(None),
-        };
-        let findings = tensor_core::parallel::map(threads, tensors.len(), alone)?;
-        let findings = tensors
+    /// Measures the tensors of these entries. What is damaged or can't be interpreted keeps nobody from the
+    /// rest.
+    pub(crate) fn run(
+        &mut self,
+        entries: &[Entry<'_>],
+        threads: usize,
+        ticker: &Ticker<'_>,
+    ) -> Result<Vec<(ModelTensor, Finding)>, Error> {
+        let tensors: Vec<ModelTensor> = entries
             .iter()
-            .zip(findings)
-            .map(|(tensor, finding)| match finding {
-                Some(finding) => Ok(finding),
-                None => found(tensor, threads, ticker),
-            });
-        findings.collect()
+            .map(|entry| self.tensors.get(entry))
+            .collect();
+        let found = self.shared.find(entries, |asked| {
+            let asked: Vec<(&Entry<'_>, &ModelTensor)> = asked
+                .iter()
+                .filter_map(|&at| Some((entries.get(at)?, tensors.get(at)?)))
+                .collect();
+            measure_all(&asked, threads, ticker)
+        })?;
+        Ok(tensors.into_iter().zip(found).collect())
     }
+}
+
+/// Measures tensors side by side; large ones one after another, each on all threads.
+fn measure_all(
+    tensors: &[(&Entry<'_>, &ModelTensor)],
+    threads: usize,
+    ticker: &Ticker<'_>,
+) -> Result<Vec<Finding>, Error> {
+    // What is not stored raw can only be read from front to back.
+    let is_large = |(entry, _): &(&Entry<'_>, &ModelTensor)| {
+        entry.shape().elements() >= SHARED && entry.encoding() == "raw"
+    };
+    let alone = |at| match tensors.get(at) {
+        Some(pair) if !is_large(pair) => found(pair.1, 1, ticker).map(Some),
+        _ => Ok(None),
+    };
+    let findings = tensor_core::parallel::map(threads, tensors.len(), alone)?;
+    let findings = tensors
+        .iter()
+        .zip(findings)
+        .map(|((_, tensor), finding)| match finding {
+            Some(finding) => Ok(finding),
+            None => found(tensor, threads, ticker),
+        });
+    findings.collect()
 }
 
 /// Measures a tensor, or says why that can't be; an error is one that ends all work.
@@ -612,7 +640,7 @@ mod tests {
         let eight = tensorfmt::Shape::new(&dims(bytes.len())).unwrap();
         let eight = Tensor::new(DType::F8E5M2, eight, bytes.clone());
         builder.tensor("f8", eight.unwrap()).unwrap();
-        let archive = tensorfmt::Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
+        let archive = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
         let model = tensorfmt::convert::Model::of(&archive);
         assert_eq!(model.tensors.len(), 7);
         for tensor in &model.tensors {

@@ -3,7 +3,7 @@ use std::process::ExitCode;
 
 use serde::{Serialize, Serializer};
 use tensor_core::Ticker;
-use tensorfmt::convert::{ModelTensor, Tensors};
+use tensorfmt::convert::ModelTensor;
 
 use crate::Outcome;
 use crate::cli::{Common, Stats};
@@ -132,7 +132,7 @@ pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
     );
     let progress = |bytes| meter.tick(bytes);
     let ticker = Ticker::new(Some(&progress));
-    let tensors = Tensors::new(&archive);
+    let mut survey = Survey::new(&archive);
     let mut exit = 0;
     let mut totals = Totals::default();
     let mut listing = match args.json {
@@ -140,12 +140,10 @@ pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
         false => Listing::Lines(Out::new()),
     };
     for entries in entries.chunks(BATCH) {
-        let batch: Vec<ModelTensor> = entries.iter().map(|entry| tensors.get(entry)).collect();
-        let survey = Survey::new(entries, &batch);
         let measured = survey
-            .run(common.threads, &ticker)
+            .run(entries, common.threads, &ticker)
             .map_err(|error| Failure::about(&input.path, &error))?;
-        for (tensor, finding) in batch.iter().zip(&measured) {
+        for (tensor, finding) in &measured {
             match finding {
                 Finding::PassedOver(PassedOver { kind, reason }) => {
                     let (path, name) = (input.path.display(), tensor.name());

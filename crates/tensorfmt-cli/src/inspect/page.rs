@@ -5,14 +5,13 @@ use std::path::Path;
 
 use serde::Serialize;
 use tensor_core::{Output, Ticker};
-use tensorfmt::convert::ModelTensor;
 use tensorfmt::{Archive, Entry, Error, Value};
 
 use super::{extras, words};
 use crate::cli::Common;
 use crate::failure::Failure;
 use crate::measure::{Finding, Measures, Scalar, Survey, work};
-use crate::output::{escape, shown};
+use crate::output::{BATCH, escape, shown};
 use crate::progress::Meter;
 use crate::signals::Graceful;
 use crate::stats::Number;
@@ -22,7 +21,7 @@ use crate::target::create;
 const PAGE: &str = include_str!("page.html");
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct Document {
     name: String,
     format: &'static str,
     version: String,
@@ -31,7 +30,6 @@ struct Document<'a> {
     measured: bool,
     facts: Vec<(String, String)>,
     metadata: Vec<(String, String)>,
-    tensors: Vec<Line<'a>>,
 }
 
 #[derive(Serialize)]
@@ -92,27 +90,6 @@ pub(crate) fn write(
     (target, measure, force): (&Path, bool, bool),
     common: &Common,
 ) -> Result<(), Failure> {
-    let measured = match measure {
-        true => survey(archive, path, entries, common)?,
-        false => Vec::new(),
-    };
-    let mut measured = measured.iter();
-    let tensors = entries.iter().map(|entry| Line {
-        name: shown(entry.name()).into_owned(),
-        dtype: escape(&entry.dtype_name()).into_owned(),
-        shape: entry.shape().to_string(),
-        values: entry.shape().elements(),
-        order: entry.order().letter(),
-        encoding: escape(&entry.encoding()).into_owned(),
-        offset: entry.offset(),
-        stored_bytes: entry.stored_len(),
-        nbytes: entry.nbytes(),
-        notes: extras(entry),
-        measures: match measured.next() {
-            Some(Finding::Measured(measures)) => Some(Numbers::from(&**measures)),
-            _ => None,
-        },
-    });
     let facts = archive.facts().into_iter();
     let facts = facts
         .filter(|(_, value)| !matches!(value, Value::Null | Value::List(_)))
@@ -128,40 +105,64 @@ pub(crate) fn write(
         measured: measure,
         facts: facts.collect(),
         metadata: metadata.collect(),
-        tensors: tensors.collect(),
     };
-    // Nothing in JSON but text has a `<`, and in text it may be escaped: so no name ends the
-    // element that the data is in.
-    let json =
-        serde_json::to_string(&document).map_err(|error| Failure::usage(error.to_string()))?;
-    let json = json.replace('<', "\\u003c");
     let (head, tail) = PAGE.split_once("@DATA@").unwrap_or((PAGE, ""));
-    let save = || -> Result<(), Error> {
-        let mut file = create(target, force, common)?;
-        file.put(head.as_bytes())?;
-        file.put(json.as_bytes())?;
-        file.put(tail.as_bytes())?;
-        Ok(file.commit()?)
-    };
+    let json = data(&document)?;
+    // The list of tensors is too long to be held, so it is put before the brace that ends the rest.
+    let open = json.strip_suffix('}').unwrap_or(&json);
+    let work = entries.iter().filter(|_| measure).map(work);
+    let meter = Meter::new(work.fold(0, u64::saturating_add), common);
+    let progress = |bytes| meter.tick(bytes);
+    let ticker = Ticker::new(Some(&progress));
+    let mut survey = Survey::new(archive);
     let _graceful = Graceful::new();
-    save().map_err(|error| Failure::about(target, &error))
+    let about = |error: Error| Failure::about(target, &error);
+    let mut file = create(target, force, common).map_err(about)?;
+    let mut put = |text: &str| {
+        file.put(text.as_bytes())
+            .map_err(|error| about(error.into()))
+    };
+    put(&format!("{head}{open},\"tensors\":["))?;
+    let mut comma = "";
+    for entries in entries.chunks(BATCH) {
+        let measured = match measure {
+            true => survey
+                .run(entries, common.threads, &ticker)
+                .map_err(|error| Failure::about(path, &error))?,
+            false => Vec::new(),
+        };
+        let mut findings = measured.iter().map(|(_, finding)| finding);
+        for entry in entries {
+            put(&format!("{comma}{}", data(&line(entry, findings.next()))?))?;
+            comma = ",";
+        }
+    }
+    put(&format!("]}}{tail}"))?;
+    file.commit().map_err(|error| about(error.into()))
 }
 
-/// What the values of each entry are like.
-fn survey(
-    archive: &Archive,
-    path: &Path,
-    entries: &[Entry<'_>],
-    common: &Common,
-) -> Result<Vec<Finding>, Failure> {
-    let tensors = ModelTensor::of(archive, entries);
-    let survey = Survey::new(entries, &tensors);
-    let meter = Meter::new(
-        entries.iter().map(work).fold(0, u64::saturating_add),
-        common,
-    );
-    let progress = |bytes| meter.tick(bytes);
-    survey
-        .run(common.threads, &Ticker::new(Some(&progress)))
-        .map_err(|error| Failure::about(path, &error))
+/// A value as the page holds it: nothing in JSON but text has a `<`, and in text it may be escaped, so
+/// that no name ends the element that the data is in.
+fn data(value: &impl Serialize) -> Result<String, Failure> {
+    let json = serde_json::to_string(value).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(json.replace('<', "\\u003c"))
+}
+
+fn line<'a>(entry: &Entry<'_>, finding: Option<&'a Finding>) -> Line<'a> {
+    Line {
+        name: shown(entry.name()).into_owned(),
+        dtype: escape(&entry.dtype_name()).into_owned(),
+        shape: entry.shape().to_string(),
+        values: entry.shape().elements(),
+        order: entry.order().letter(),
+        encoding: escape(&entry.encoding()).into_owned(),
+        offset: entry.offset(),
+        stored_bytes: entry.stored_len(),
+        nbytes: entry.nbytes(),
+        notes: extras(entry),
+        measures: match finding {
+            Some(Finding::Measured(measures)) => Some(Numbers::from(&**measures)),
+            _ => None,
+        },
+    }
 }
