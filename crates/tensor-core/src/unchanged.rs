@@ -34,15 +34,15 @@ impl<S: Source> Unchanged<S> {
         }
     }
 
-    /// The same behind a pointer, as builders keep it; what lies in memory can't change, and is kept as it
-    /// is.
+    /// The same behind a pointer, as builders keep it. What lies in memory can't change, and an open file
+    /// has the length that it was opened with or fails to be read: those are kept as they are.
     pub fn shared(name: &str, inner: S) -> Arc<dyn Source>
     where
         S: 'static,
     {
-        match inner.contiguous() {
-            Some(_) => Arc::new(inner),
-            None => Arc::new(Self::new(name, inner)),
+        match inner.contiguous().is_some() || inner.file().is_some() {
+            true => Arc::new(inner),
+            false => Arc::new(Self::new(name, inner)),
         }
     }
 

@@ -157,7 +157,11 @@ pub(crate) fn tensor(
     ModelTensor {
         name: name.to_owned(),
         dtype,
-        dtype_name: dtype_name.into_owned(),
+        // Most are names of ours, which need no memory.
+        dtype_name: match dtype {
+            Some(dtype) if dtype.name() == dtype_name => Cow::Borrowed(dtype.name()),
+            _ => Cow::Owned(dtype_name.into_owned()),
+        },
         shape: shape.clone(),
         order,
         data,

@@ -415,3 +415,16 @@ impl Plan {
 pub fn plan(model: Model, target: Target, options: &Options) -> Result<Plan> {
     targets::plan(model, target, options)
 }
+
+/// The items of a list in order, whose memory is given back on the way: a million tensors turn from what was
+/// read into what is written, and must not be there twice.
+pub(crate) fn shrinking<T>(mut items: Vec<T>) -> impl Iterator<Item = T> {
+    items.reverse();
+    std::iter::from_fn(move || {
+        let item = items.pop();
+        if items.capacity() > 1024 && items.len() < items.capacity() / 8 * 7 {
+            items.shrink_to_fit();
+        }
+        item
+    })
+}

@@ -5,7 +5,7 @@ use aero_format::{Archive, Builder, Chunk, DTypeCode, Entry, FourCc, Set};
 use tensor_core::{DType, Order, Value};
 
 use super::{Capabilities, Describe, DescribeEntry, Native, Prepared};
-use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable};
+use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable, shrinking};
 use crate::{Error, Result};
 
 /// The key under which a conversion to this format keeps a tensor's flags.
@@ -305,7 +305,7 @@ pub(crate) fn build(
         data,
         attributes,
         native,
-    } in tensors
+    } in shrinking(tensors)
     {
         match native {
             Some(Native::AeroCoded(code)) => builder.coded(&name, code, shape, data)?,

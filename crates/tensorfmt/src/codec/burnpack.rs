@@ -4,7 +4,7 @@ use burnpack_format::{Archive, BoolStore, Builder, DTypeCode, Entry, Layout, Sca
 use tensor_core::{Cast, DType, Order, Source, Ticker, Value, walk};
 
 use super::{Capabilities, Describe, DescribeEntry, Native, Prepared};
-use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable};
+use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable, shrinking};
 use crate::{Error, Result};
 
 /// The attribute that keeps a dtype which only burnpack spells: `Flex32`, `Bool(U8)`, `Bool(U32)`.
@@ -218,7 +218,7 @@ pub(crate) fn build(
             }
         }
     }
-    for tensor in tensors {
+    for tensor in shrinking(tensors) {
         let id = attribute(&tensor, PARAM_ID).and_then(|id| match id {
             Value::Int(id) => u64::try_from(*id).ok(),
             _ => None,

@@ -5,7 +5,7 @@ use tensor_core::{Order, Value};
 
 use super::{Capabilities, Describe, DescribeEntry, Prepared, lose_attributes};
 use crate::Result;
-use crate::convert::{Loss, LossKind, Model, Options};
+use crate::convert::{Loss, LossKind, Model, Options, shrinking};
 
 impl Describe for Archive {
     fn version_name(&self) -> String {
@@ -97,7 +97,7 @@ pub(crate) fn build(
         };
         losses.push(Loss::new(LossKind::Metadata, key, reason));
     }
-    for tensor in tensors {
+    for tensor in shrinking(tensors) {
         lose_attributes(
             &tensor.name,
             &tensor.attributes,

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::convert::{
     Loss, LossKind, Model, ModelTensor, Options, PrimitivObject, Refusal, Unreadable, none_left,
-    refusal,
+    refusal, shrinking,
 };
 use crate::{Error, Result};
 
@@ -175,7 +175,7 @@ pub(crate) fn build(
     };
     builder.split_names(!options.whole_names).sort(false);
     let mut parameter: Option<String> = None;
-    for tensor in tensors {
+    for tensor in shrinking(tensors) {
         let batch = match tensor.attributes.iter().find(|(key, _)| key == BATCH) {
             Some((_, Value::Int(batch))) => u32::try_from(*batch).unwrap_or(1),
             _ => 1,

@@ -5,7 +5,7 @@ use tensor_core::{DType, Order, Value};
 
 use super::{Capabilities, Describe, DescribeEntry, Native, Prepared};
 use crate::Result;
-use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable};
+use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable, shrinking};
 
 impl Describe for Archive {
     fn version_name(&self) -> String {
@@ -99,7 +99,7 @@ pub(crate) fn build(
             losses.push(Record::has_no_place());
         }
     }
-    for tensor in tensors {
+    for tensor in shrinking(tensors) {
         let (name, dtype, shape) = (tensor.name, tensor.dtype, tensor.shape);
         match &tensor.native {
             Some(Native::Safetensors(archive, entry))

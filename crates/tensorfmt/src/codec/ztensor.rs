@@ -7,7 +7,7 @@ use ztensor_format::{
 };
 
 use super::{Capabilities, Describe, DescribeEntry, Native, Prepared, lose_metadata};
-use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Unreadable};
+use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Unreadable, shrinking};
 use crate::{Error, Result};
 
 impl Describe for Archive {
@@ -214,7 +214,7 @@ pub(crate) fn build(
         losses,
     );
     let mut builder = Builder::new();
-    for tensor in tensors {
+    for tensor in shrinking(tensors) {
         let Prepared {
             name,
             dtype,

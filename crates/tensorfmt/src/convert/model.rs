@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ pub struct ModelTensor {
     /// The name; see [`Model::rename`].
     pub(crate) name: String,
     pub(crate) dtype: Option<DType>,
-    pub(crate) dtype_name: String,
+    pub(crate) dtype_name: Cow<'static, str>,
     pub(crate) shape: Shape,
     pub(crate) order: Order,
     /// Why there are no bytes, where there are none.
@@ -253,7 +254,7 @@ impl ModelTensor {
     /// [`Error::Refused`] with the reason why there are none.
     pub fn data(&self) -> Result<Arc<dyn Source>> {
         self.data.clone().map_err(|Unreadable { damaged, reason }| {
-            let (tensor, dtype) = (self.name.clone(), self.dtype_name.clone());
+            let (tensor, dtype) = (self.name.clone(), self.dtype_name.to_string());
             Error::Refused(vec![Refusal {
                 tensor,
                 dtype,

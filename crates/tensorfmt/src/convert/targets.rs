@@ -9,6 +9,7 @@ use super::cast::{CastReport, Stored, cast, wanted};
 use super::notes::{Before, Effects};
 use super::{
     Layout, Loss, LossKind, Model, ModelTensor, Options, Plan, Refusal, Remedy, Target, Unreadable,
+    shrinking,
 };
 use crate::archive::never_there;
 use crate::codec::{self, Capabilities, Native, Prepared};
@@ -177,7 +178,7 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
     let twice = names_used_twice(&model);
     let mut parameter: Option<String> = None;
     let mut report = options.cast.map(CastReport::new);
-    for tensor in std::mem::take(&mut model.tensors) {
+    for tensor in shrinking(std::mem::take(&mut model.tensors)) {
         let has_owner = |owner: &String| tensor.is_stat_of(owner);
         if home && !parameter.as_ref().is_some_and(has_owner) {
             if tensor.is_stat {
@@ -192,7 +193,7 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
             continue;
         }
         if twice.contains(&tensor.name) && !home {
-            let (tensor, dtype) = (tensor.name, tensor.dtype_name);
+            let (tensor, dtype) = (tensor.name, tensor.dtype_name.into_owned());
             let reason = "two tensors have this name; rename or leave out one of them".into();
             refusals.push(Refusal {
                 tensor,
@@ -222,7 +223,7 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
             }
             Err(reasons) => refusals.extend(reasons.into_iter().map(|(reason, remedy)| Refusal {
                 tensor: name.clone(),
-                dtype: dtype.clone(),
+                dtype: dtype.clone().into_owned(),
                 reason,
                 damaged,
                 remedy,
