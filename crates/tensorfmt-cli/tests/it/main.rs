@@ -12,6 +12,7 @@ mod contract;
 mod faults;
 mod forms;
 mod own_files;
+mod releases;
 mod safetensors;
 mod saving;
 mod silence;
