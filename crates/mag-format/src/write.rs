@@ -113,6 +113,8 @@ impl Builder {
         if order != Order::RowMajor && !shape.is_order_free() {
             return Err(BuildError::Order { name }.into());
         }
+        // Its length is asked once, and stays the one that is planned with.
+        let data = Unchanged::shared(&name, data);
         let len = match shape.byte_len(dtype) {
             Ok(Some(len)) if len == data.size() => len,
             Ok(Some(expected)) => {
@@ -125,7 +127,6 @@ impl Builder {
             Ok(None) => return Err(BuildError::DType { name, dtype }.into()),
             Err(error) => return Err(BuildError::Shape { name, error }.into()),
         };
-        let data = Unchanged::shared(&name, data);
         let tensor = Planned {
             name,
             code,
