@@ -410,6 +410,14 @@ pub enum BuildError {
         /// Its dtype.
         dtype: DType,
     },
+    /// A dtype as read from a file that this crate does not know.
+    #[error("tensor {name:?}: dtype {code:?} is unknown, so it can't be written")]
+    UnknownDType {
+        /// The tensor.
+        name: String,
+        /// The dtype's name.
+        code: String,
+    },
     /// A scalar as read from a file that this crate does not know.
     #[error("scalar {name:?} of unknown kind {kind:?} can't be written")]
     UnknownScalar {

@@ -32,6 +32,8 @@ pub(crate) struct Index {
     pub(crate) entries: Vec<Entry>,
     pub(crate) metadata: Vec<MetaEntry>,
     pub(crate) scalars: Vec<ScalarEntry>,
+    /// By the tensor's position in the file's order, rising: how an unknown dtype is spelled.
+    spellings: Vec<(u32, Box<[u8]>)>,
     pub(crate) layout: Layout,
     pub(crate) generation: Generation,
     pub(crate) metadata_end: u64,
@@ -85,6 +87,7 @@ impl Index {
         };
         let (seen, extent) = (parser.seen, parser.extent);
         let (mut entries, pairs, scalars) = (parser.entries, parser.metadata, parser.scalars);
+        let spellings = parser.spellings;
         let [metadata_names, scalar_names] = tables;
         // In file order, in which the names lie in memory.
         let names = NameTable::of(&entries, Entry::name).map_err(|twice| {
@@ -131,6 +134,7 @@ impl Index {
             generation: seen.generation(layout, version),
             metadata: pairs,
             scalars,
+            spellings,
             layout,
             metadata_end,
             data_start,
@@ -151,6 +155,13 @@ impl Index {
         }
         self.entries
             .get(self.names.find(&self.entries, Entry::name, name)?)
+    }
+
+    /// The CBOR item of an unknown dtype.
+    pub(crate) fn spelling(&self, entry: &Entry) -> Option<&[u8]> {
+        let spellings = &self.spellings;
+        let at = spellings.binary_search_by_key(&entry.ordinal, |(ordinal, _)| *ordinal);
+        spellings.get(at.ok()?).map(|(_, item)| &**item)
     }
 
     pub(crate) fn find_metadata(&self, key: &str) -> Option<&MetaEntry> {
@@ -352,9 +363,13 @@ impl Seen {
         } else if self.bool_text {
             Generation::V0_20
         } else {
+            // What is spelled counts for more than what the text says: a file may have been
+            // rewritten since. A file of 0.19 that is aligned was.
+            let old = |version: &str| version.starts_with("0.19.") || version.starts_with("0.20.");
             match version {
-                Some(version) if version.starts_with("0.20.") => Generation::V0_20,
-                Some(version) if version.starts_with("0.21.") => Generation::V0_21,
+                Some(version) if old(version) && !self.bool_map => Generation::V0_20,
+                Some(version) if old(version) || version.starts_with("0.21.") => Generation::V0_21,
+                Some(_) if self.old_scheme => Generation::V0_21,
                 Some(_) => Generation::Current,
                 None if self.old_scheme && self.bool_map => Generation::V0_21,
                 None => Generation::Unknown,
@@ -371,6 +386,8 @@ struct Parser<'a> {
     entries: Vec<Entry>,
     metadata: Vec<MetaEntry>,
     scalars: Vec<ScalarEntry>,
+    metadata_bytes: &'a [u8],
+    spellings: Vec<(u32, Box<[u8]>)>,
     seen: Seen,
     extent: Extent,
     /// Bytes of text that may still be kept.
@@ -392,6 +409,8 @@ impl<'a> Parser<'a> {
             entries: Vec::new(),
             metadata: Vec::new(),
             scalars: Vec::new(),
+            metadata_bytes: metadata,
+            spellings: Vec::new(),
             seen: Seen::default(),
             extent: Extent::NONE,
             text_left: limits.max_text,
@@ -564,7 +583,11 @@ impl<'a> Parser<'a> {
             match &*key {
                 b"dtype" => {
                     self.field = "dtype";
+                    let at = self.cbor.position();
                     let value = self.dtype()?;
+                    if matches!(value, DTypeCode::Unknown(_)) {
+                        self.keep_spelling(at)?;
+                    }
                     put(&mut code, value, key_start)?;
                 }
                 b"shape" => {
@@ -696,6 +719,20 @@ impl<'a> Parser<'a> {
             Head::Map(left) => self.dtype_map(left, start),
             _ => fault(Rule::DType, start),
         }
+    }
+
+    /// Keeps the item that was just read, the unknown dtype of the tensor that is being read.
+    #[cold]
+    fn keep_spelling(&mut self, start: usize) -> Parsed<()> {
+        let item = self.metadata_bytes.get(start..self.cbor.position());
+        let item = item.unwrap_or_default();
+        match self.text_left.checked_sub(item.len() as u64) {
+            Some(left) => self.text_left = left,
+            None => return beyond("max_text", self.limits.max_text, start),
+        }
+        let ordinal = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        self.spellings.push((ordinal, item.into()));
+        Ok(())
     }
 
     fn unknown_dtype(&mut self, text: Cow<'a, [u8]>, start: usize) -> Parsed<DTypeCode> {

@@ -365,6 +365,11 @@ impl Archive {
         Ok(Arc::new(Window::new(self.source.clone(), entry.range())?))
     }
 
+    /// The CBOR item of an unknown dtype.
+    pub(crate) fn spelling(&self, entry: &Entry) -> Option<&[u8]> {
+        self.index.spelling(entry)
+    }
+
     /// A tensor's elements as [`read`](Self::read) gives them, as a source: the same as
     /// [`data`](Self::data) except that bools always take one byte.
     ///

@@ -1,11 +1,12 @@
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
 use tensor_core::{
-    DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker, WriteOptions,
-    hinted_vec,
+    DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker, Unchanged,
+    WriteOptions, hinted_vec,
 };
 
 use crate::cbor::{
@@ -15,7 +16,7 @@ use crate::dtype::BoolStore;
 use crate::layout::{ALIGN, Header};
 use crate::limits::WriteLimits;
 use crate::meta::Scalar;
-use crate::quant::{BlockSize, QuantMode, QuantParam, QuantScheme, QuantStore};
+use crate::quant::{BlockSize, QuantGeneration, QuantMode, QuantParam, QuantScheme, QuantStore};
 use crate::{Archive, BuildError, DTypeCode, Entry, Result};
 
 /// Which releases of Burn shall read a file.
@@ -29,16 +30,21 @@ pub enum Compat {
     /// burn-pack 0.22 and later.
     #[default]
     Current,
+    /// Those that read what the tensors come from: every dtype as it is spelled, a bool as a plain
+    /// text where it is [`BoolStore::Legacy`], a scheme by its own
+    /// [`generation`](crate::QuantScheme::generation).
+    AsSpelled,
 }
 
 impl Compat {
-    /// For messages: `0.20`, `0.21`, `0.22+`.
+    /// For messages: `0.20`, `0.21`, `0.22+`, `as spelled`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::V0_20 => "0.20",
             Self::V0_21 => "0.21",
             Self::Current => "0.22+",
+            Self::AsSpelled => "as spelled",
         }
     }
 }
@@ -86,6 +92,8 @@ struct Planned {
     name: String,
     code: DTypeCode,
     shape: Shape,
+    /// The CBOR item of a dtype that is copied without being known.
+    spelling: Option<Box<[u8]>>,
     param_id: Option<u64>,
     len: u64,
     data: Arc<dyn Source>,
@@ -193,8 +201,8 @@ impl Builder {
     /// ```
     ///
     /// # Errors
-    /// [`BuildError`] where the name is taken, or `data` has another length than dtype and shape ask
-    /// for; bytes of an unknown dtype may have any.
+    /// [`BuildError`] where the name is taken, the dtype is unknown, or `data` has another length
+    /// than dtype and shape ask for. Tensors of an unknown dtype can be [copied](Self::copy).
     pub fn coded(
         &mut self,
         name: impl Into<String>,
@@ -203,6 +211,23 @@ impl Builder {
         data: impl Source + 'static,
     ) -> Result<&mut Self> {
         let name = name.into();
+        if let DTypeCode::Unknown(code) = code {
+            // What it says is a description, which need not be how a file spells it.
+            let code = code.into();
+            return Err(BuildError::UnknownDType { name, code }.into());
+        }
+        self.add(name, code, shape, data)
+    }
+
+    fn add(
+        &mut self,
+        name: String,
+        code: DTypeCode,
+        shape: Shape,
+        data: impl Source + 'static,
+    ) -> Result<&mut Self> {
+        // Its length is asked once, and stays the one that is planned with.
+        let data = Unchanged::shared(&name, data);
         let len = data.size();
         if let Some(size) = code.element_size() {
             let error = match shape.elements().checked_mul(size) {
@@ -218,9 +243,10 @@ impl Builder {
             name,
             code,
             shape,
+            spelling: None,
             param_id: None,
             len,
-            data: Arc::new(data),
+            data,
         };
         self.names
             .push(&mut self.tensors, |tensor| &tensor.name, tensor)
@@ -228,8 +254,9 @@ impl Builder {
         Ok(self)
     }
 
-    /// Adds a tensor of an archive as it is there: with its dtype, its parameter id and the bytes
-    /// that it has. Its data is pulled when the file is written.
+    /// Adds a tensor of an archive as it is there: with its dtype, known or not, its parameter id and
+    /// the bytes that it has. Its data is pulled when the file is written. With [`Compat::AsSpelled`] the
+    /// dtype is spelled as it is there, too.
     ///
     /// ```
     /// # use burnpack_format::{Archive, Builder, Tensor};
@@ -251,7 +278,7 @@ impl Builder {
     /// ```
     ///
     /// # Errors
-    /// As [`coded`](Self::coded) and [`Archive::stored`].
+    /// [`BuildError::Duplicate`] where the name is taken, and as [`Archive::stored`].
     pub fn copy(&mut self, archive: &Archive, entry: &Entry) -> Result<&mut Self> {
         self.copy_as(entry.name(), archive, entry)
     }
@@ -259,7 +286,7 @@ impl Builder {
     /// Like [`copy`](Self::copy), under another name.
     ///
     /// # Errors
-    /// As [`coded`](Self::coded) and [`Archive::stored`].
+    /// [`BuildError::Duplicate`] where the name is taken, and as [`Archive::stored`].
     pub fn copy_as(
         &mut self,
         name: impl Into<String>,
@@ -268,8 +295,9 @@ impl Builder {
     ) -> Result<&mut Self> {
         let data = archive.stored(entry)?;
         let (code, shape) = (entry.dtype_code().clone(), entry.shape().clone());
-        self.coded(name, code, shape, data)?;
+        self.add(name.into(), code, shape, data)?;
         if let Some(tensor) = self.tensors.last_mut() {
+            tensor.spelling = archive.spelling(entry).map(Box::from);
             tensor.param_id = entry.param_id();
         }
         Ok(self)
@@ -379,17 +407,7 @@ impl Builder {
         let ticker = Ticker::new(options.progress);
         for tensor in &self.tensors {
             sink.pad_to(ALIGN, 0)?;
-            let start = sink.position();
-            // A source that says another length now would shift all that follows.
-            let (expected, got) = (tensor.len, tensor.data.size());
-            if expected == got {
-                sink.copy_from(&tensor.data, &ticker)?;
-            }
-            if got != expected || sink.position() - start != expected {
-                let name = tensor.name.clone();
-                let error = ShapeError::DataLength { expected, got };
-                return Err(BuildError::Shape { name, error }.into());
-            }
+            sink.copy_from(&tensor.data, &ticker)?;
         }
         Ok(())
     }
@@ -461,7 +479,7 @@ impl Builder {
             }
         }
         if let Some((name, _)) = self.scalars.first() {
-            if self.compat != Compat::Current {
+            if matches!(self.compat, Compat::V0_20 | Compat::V0_21) {
                 return Err(self.cannot(name, "scalars"));
             }
             put_text(&mut out, "scalars");
@@ -495,6 +513,10 @@ impl Builder {
         put_head(out, Major::Map, keys);
         put_text(out, "dtype");
         match &tensor.code {
+            code @ DTypeCode::Unknown(_) => match &tensor.spelling {
+                Some(item) => out.extend_from_slice(item),
+                None => put_text(out, code.name()),
+            },
             DTypeCode::Bool(store) => self.encode_bool(out, tensor, *store)?,
             DTypeCode::QFloat(scheme) => {
                 put_head(out, Major::Map, 1);
@@ -526,7 +548,8 @@ impl Builder {
         store: BoolStore,
     ) -> Result<(), BuildError> {
         let name = match (store, self.compat) {
-            (BoolStore::Legacy | BoolStore::Native, Compat::V0_20) => {
+            (BoolStore::Legacy, Compat::AsSpelled)
+            | (BoolStore::Legacy | BoolStore::Native, Compat::V0_20) => {
                 put_text(out, "Bool");
                 return Ok(());
             }
@@ -553,7 +576,12 @@ impl Builder {
         put_head(out, Major::Map, 5);
         put_text(out, "value");
         put_text(out, scheme.value.name());
-        if self.compat == Compat::Current {
+        let new = match self.compat {
+            Compat::V0_20 | Compat::V0_21 => false,
+            Compat::Current => true,
+            Compat::AsSpelled => scheme.generation == QuantGeneration::New,
+        };
+        if new {
             put_text(out, "store");
             put_store(out, scheme.store);
             put_text(out, "mode");
@@ -576,7 +604,7 @@ impl Builder {
             }
             return Ok(());
         }
-        if scheme.mode == QuantMode::Lookup {
+        if scheme.mode == QuantMode::Lookup && self.compat != Compat::AsSpelled {
             return Err(self.cannot(&tensor.name, "quantization by a table"));
         }
         let (param, block) = match (scheme.tensor, &scheme.block) {

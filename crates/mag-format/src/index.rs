@@ -302,13 +302,16 @@ fn check_records(source: &dyn Source, header: &Header, records_end: u64) -> Resu
     })
 }
 
+/// What a tensor of an unknown dtype takes at least: it has an element.
+const UNKNOWN: u64 = 1;
+
 /// Checks that all data lies after the records, in the file, and shares no byte.
 fn check_ranges(entries: &[Entry], records_end: u64, size: u64) -> Result<()> {
     let mut ascending = true;
     let mut last_end = records_end;
     for (ordinal, entry) in entries.iter().enumerate() {
         let at = At::new(entry.record_offset.saturating_add(12), "offset").entry(ordinal as u64);
-        let len = entry.data_len.unwrap_or(0);
+        let len = entry.data_len.unwrap_or(UNKNOWN);
         let end = match entry.offset.checked_add(len) {
             Some(end) if entry.offset >= records_end => end,
             _ => {
@@ -329,18 +332,16 @@ fn check_ranges(entries: &[Entry], records_end: u64, size: u64) -> Result<()> {
             let tensor = entry.name().into();
             return Err(Error::TruncatedData { tensor, truncated });
         }
-        if entry.data_len.is_some() {
-            ascending &= entry.offset >= last_end;
-            last_end = end;
-        }
+        ascending &= entry.offset >= last_end;
+        last_end = end;
     }
     if ascending {
         return Ok(());
     }
-    let mut sorted: Vec<&Entry> = entries.iter().filter(|e| e.data_len.is_some()).collect();
+    let mut sorted: Vec<&Entry> = entries.iter().collect();
     sorted.sort_unstable_by_key(|entry| entry.offset);
     for (left, right) in sorted.iter().zip(sorted.iter().skip(1)) {
-        if left.offset.saturating_add(left.data_len.unwrap_or(0)) > right.offset {
+        if left.offset.saturating_add(left.data_len.unwrap_or(UNKNOWN)) > right.offset {
             let (other, later) = if left.ordinal < right.ordinal {
                 (left, right)
             } else {

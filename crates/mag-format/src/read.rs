@@ -265,6 +265,20 @@ impl Archive {
         Ok(Arc::new(Window::new(self.source.clone(), range)?))
     }
 
+    /// A tensor's bytes as the file stores them, whatever its dtype.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the dtype is unknown and the file doesn't say how long the bytes
+    /// are, as only a snapshot 0.3.0 does; [`BuildError::ForeignEntry`] where the entry is another
+    /// archive's, or what the source fails with.
+    pub fn stored(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+        let range = match (entry.archive == self.index.id, entry.data_len) {
+            (true, Some(len)) => entry.offset..entry.offset.saturating_add(len),
+            _ => self.locate(entry)?.1,
+        };
+        Ok(Arc::new(Window::new(self.source.clone(), range)?))
+    }
+
     /// Checks the checksum of the records again, whatever the archive was opened with; a snapshot
     /// 0.3.0 has none. Nothing in the format covers the data, which the report says for each
     /// tensor.

@@ -10,7 +10,7 @@ use tensor_core::{
 
 use crate::layout::{ALIGN, FILL, Header, MetaRecord, TensorRecord};
 use crate::limits::{MAX_KEY, MAX_RANK, MAX_SIZE};
-use crate::{BuildError, Checksum, DTypeCode, MetaValue, Result};
+use crate::{Archive, BuildError, Checksum, DTypeCode, Entry, MetaValue, Result};
 
 /// Collects tensors and metadata, then writes a file at once.
 ///
@@ -113,6 +113,8 @@ impl Builder {
         if order != Order::RowMajor && !shape.is_order_free() {
             return Err(BuildError::Order { name }.into());
         }
+        // Its length is asked once, and stays the one that is planned with.
+        let data = Unchanged::shared(&name, data);
         let len = match shape.byte_len(dtype) {
             Ok(Some(len)) if len == data.size() => len,
             Ok(Some(expected)) => {
@@ -125,7 +127,6 @@ impl Builder {
             Ok(None) => return Err(BuildError::DType { name, dtype }.into()),
             Err(error) => return Err(BuildError::Shape { name, error }.into()),
         };
-        let data = Unchanged::shared(&name, data);
         let tensor = Planned {
             name,
             code,
@@ -137,6 +138,44 @@ impl Builder {
             .push(&mut self.tensors, |tensor| &tensor.name, tensor)
             .map_err(|tensor| BuildError::Duplicate { key: tensor.name })?;
         Ok(self)
+    }
+
+    /// Adds a tensor of an archive as it is there. Its data is pulled when the file is written.
+    ///
+    /// ```
+    /// use mag_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let mut copy = Builder::new();
+    /// copy.copy(&archive, archive.entry("w").unwrap())?;
+    /// assert_eq!(copy.to_vec()?, builder.to_vec()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`deferred`](Self::deferred) and [`Archive::data`]: no file of version 1 says how long the
+    /// bytes of an unknown dtype are, so they can't be copied.
+    pub fn copy(&mut self, archive: &Archive, entry: &Entry) -> Result<&mut Self> {
+        self.copy_as(entry.name(), archive, entry)
+    }
+
+    /// The same under another name.
+    ///
+    /// # Errors
+    /// As [`copy`](Self::copy).
+    pub fn copy_as(
+        &mut self,
+        name: impl Into<String>,
+        archive: &Archive,
+        entry: &Entry,
+    ) -> Result<&mut Self> {
+        let data = archive.data(entry)?;
+        // The data is only there where the dtype is known.
+        let dtype = entry.dtype().unwrap_or(DType::Opaque);
+        let (shape, order) = (entry.shape().clone(), entry.order());
+        self.deferred(name, dtype, shape, order, data)
     }
 
     /// Size of the file in bytes.

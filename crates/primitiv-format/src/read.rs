@@ -297,6 +297,14 @@ impl Archive {
         Ok(Arc::new(Window::new(self.source.clone(), range)?))
     }
 
+    /// A tensor's bytes as the file stores them, which is [`data`](Self::data): there is one dtype.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn stored(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+        self.data(entry)
+    }
+
     /// Says for each tensor that the format has no checksum; the structure was checked on open,
     /// down to the last byte.
     ///

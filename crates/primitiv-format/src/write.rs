@@ -231,12 +231,13 @@ impl Builder {
         let Some(parameter) = self.parameters.last_mut() else {
             return Err(BuildError::StatFirst { name: key }.into());
         };
-        let data = Unchanged::shared(&key, data);
-        let data = plan(&key, dtype, &shape, order, batch, data)?;
+        let name = format!("{}:{key}", parameter.path.join("."));
+        let data = Unchanged::shared(&name, data);
+        let data = plan(&name, dtype, &shape, order, batch, data)?;
         parameter
             .stat_names
             .push(&mut parameter.stats, |(key, _)| key, (key.into(), data))
-            .map_err(|(key, _)| BuildError::Duplicate { name: key.into() })?;
+            .map_err(|_| BuildError::Duplicate { name })?;
         Ok(self)
     }
 

@@ -194,7 +194,7 @@ pub(crate) struct Convert {
     /// The file to write, whose ending names the format; - for standard output, with --to
     pub(crate) output: PathBuf,
     /// The format to write, whatever the ending: mag, ztensor, burnpack, aero, aeroset, primitiv
-    /// or safetensors
+    /// or safetensors; burnpack-0.20, -0.21 and -0.22 for those releases of Burn
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
     /// Convert only tensors whose name matches; may be repeated

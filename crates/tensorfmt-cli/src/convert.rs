@@ -8,7 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tensor_core::Outcome as Check;
 use tensorfmt::convert::{
-    Checksum, Layout, Model, ModelTensor, Options, Plan, PrimitivObject, Target, plan,
+    BurnpackGeneration, Checksum, Layout, Model, ModelTensor, Options, Plan, PrimitivObject,
+    Target, plan,
 };
 use tensorfmt::{Archive, DType, Value, WriteOptions};
 
@@ -166,9 +167,15 @@ fn other_generation(name: &str) -> Option<Target> {
     }
 }
 
+/// The generation in `burnpack-0.20` and the like.
+fn generation(name: &str) -> Option<BurnpackGeneration> {
+    BurnpackGeneration::from_name(name.strip_prefix("burnpack-")?)
+}
+
 fn target(args: &Convert) -> Result<Target, Failure> {
     let known: Vec<&str> = Target::ALL.iter().map(|target| target.name()).collect();
     match &args.to {
+        Some(name) if generation(name).is_some() => Ok(Target::Burnpack),
         Some(name) => named(name).ok_or_else(|| {
             let known = known.join(", ");
             Failure::usage(match other_generation(name) {
@@ -216,6 +223,7 @@ fn options(args: &Convert) -> Result<Options, Failure> {
     options.with_stats = args.with_stats;
     options.whole_names = args.whole_names;
     options.primitiv = PrimitivObject::from_path(&args.output);
+    options.burnpack = args.to.as_deref().and_then(generation);
     options.zstd = args.zstd;
     options.checksum = args.checksum.map(|checksum| match checksum {
         ChecksumArg::None => Checksum::None,

@@ -414,20 +414,7 @@ impl Archive {
     /// # Errors
     /// What the codec finds; an entry of another archive is an error.
     pub fn stored(&self, entry: &Entry<'_>) -> Result<Arc<dyn Source>> {
-        match (self, entry) {
-            #[cfg(feature = "safetensors")]
-            (Self::Safetensors(archive), Entry::Safetensors(entry)) => Ok(archive.stored(entry)?),
-            #[cfg(feature = "ztensor")]
-            (Self::Ztensor(archive), Entry::Ztensor(entry)) => Ok(archive.stored(entry)?),
-            #[cfg(feature = "burnpack")]
-            (Self::Burnpack(archive), Entry::Burnpack(entry)) => Ok(archive.stored(entry)?),
-            #[cfg(feature = "aero")]
-            (Self::Aero(archive), Entry::Aero(entry)) => Ok(archive.stored(entry)?),
-            #[cfg(feature = "aero")]
-            (Self::AeroSet(set), Entry::AeroSet(entry)) => Ok(set.stored(entry)?),
-            // Their files say how long the bytes of known dtypes are, and of no others.
-            _ => self.data(entry),
-        }
+        with_both!(self, entry, (archive, entry) => Ok(archive.stored(entry)?), else foreign())
     }
 
     /// Whether the file's metadata says that its dims are in the other order.

@@ -97,9 +97,9 @@ pub(crate) enum Native {
     /// One whose dtype has no meaning here: its code, and the data as stored.
     #[cfg(feature = "aero")]
     AeroCoded(aero_format::DTypeCode),
-    /// The dtype as spelled, and the data as stored.
+    /// The tensor itself, with its dtype as spelled and the data as stored.
     #[cfg(feature = "burnpack")]
-    Burnpack(burnpack_format::DTypeCode, Arc<dyn Source>),
+    Burnpack(burnpack_format::Archive, burnpack_format::Entry),
     /// The parts of its address.
     #[cfg(feature = "primitiv")]
     Primitiv(Vec<String>),

@@ -33,7 +33,7 @@ pub enum Target {
     Mag,
     /// A zTensor 0.1 file.
     Ztensor,
-    /// A burnpack file as Burn 0.22 writes it.
+    /// A burnpack file; for which releases of Burn is in [`Options::burnpack`].
     Burnpack,
     /// An AERO 0.1 file.
     Aero,
@@ -159,6 +159,42 @@ pub struct Options {
     pub primitiv: Option<PrimitivObject>,
     /// Keep a name as one part of a primitiv address instead of splitting it at `.`.
     pub whole_names: bool,
+    /// Which releases of Burn shall read a burnpack target. Unless set, a tensor that comes from a
+    /// burnpack file is spelled as it is there, and any other for the release that the metadata
+    /// names, or the current one.
+    pub burnpack: Option<BurnpackGeneration>,
+}
+
+/// The spellings that releases of Burn have for one and the same tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BurnpackGeneration {
+    /// burn-store 0.20: bools as a plain text, older quantization schemes, no scalars.
+    V0_20,
+    /// burn-store 0.21: older quantization schemes, no scalars.
+    V0_21,
+    /// burn-pack 0.22 and later.
+    V0_22,
+}
+
+impl BurnpackGeneration {
+    /// Every one, oldest first.
+    pub const ALL: &'static [Self] = &[Self::V0_20, Self::V0_21, Self::V0_22];
+
+    /// The release: `0.20`, `0.21`, `0.22`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V0_20 => "0.20",
+            Self::V0_21 => "0.21",
+            Self::V0_22 => "0.22",
+        }
+    }
+
+    /// The one with this [`name`](Self::name).
+    pub fn from_name(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|generation| generation.name() == name)
+    }
 }
 
 /// The objects that a primitiv file can be.

@@ -249,6 +249,8 @@ impl Builder {
                 return Err(BuildError::ZstdEndianness { name }.into());
             }
         }
+        // Its length is asked once, and stays the one that is planned with.
+        let data = Unchanged::shared(&name, data);
         let got = data.size();
         let shape_error = |name, error| Err(BuildError::Shape { name, error }.into());
         let len = match shape.byte_len(dtype) {
@@ -260,12 +262,12 @@ impl Builder {
             Err(error) => return shape_error(name, error),
         };
         let data: Arc<dyn Source> = if endianness == Some(Endianness::Big) {
-            match Swapped::new(Unchanged::shared(&name, data), dtype) {
+            match Swapped::new(data, dtype) {
                 Ok(swapped) => Arc::new(swapped),
                 Err(error) => return shape_error(name, error),
             }
         } else {
-            Unchanged::shared(&name, data)
+            data
         };
         let mut custom = options.custom;
         custom.sort_by(|(left, _), (right, _)| left.cmp(right));
@@ -327,7 +329,7 @@ impl Builder {
         if archive.generation() != Generation::V0_1 {
             return Err(BuildError::Generation { name }.into());
         }
-        let data = archive.stored(entry)?;
+        let data = Unchanged::shared(&name, archive.stored(entry)?);
         let custom = entry.custom().into_iter();
         let copied = Copied {
             dtype: entry.dtype_name().into(),
@@ -339,13 +341,13 @@ impl Builder {
             dtype: "",
             shape: entry.shape().clone(),
             len: data.size(),
+            data,
             level: None,
             checksum: Algorithm::None,
             endianness: entry.endianness(),
             custom: custom
                 .map(|field| (field.key().into(), field.cbor().clone()))
                 .collect(),
-            data: Unchanged::shared(&name, data),
             copied: Some(Box::new(copied)),
             name,
         };

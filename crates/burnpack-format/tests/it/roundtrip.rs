@@ -227,6 +227,9 @@ fn what_the_format_cannot_hold_is_refused_at_the_call() {
         error,
         "tensor \"x\": data of 4 bytes, but dtype and shape ask for 12"
     );
+    let unknown = DTypeCode::Unknown("F128".into());
+    let error = refused(builder.coded("x", unknown, Shape::SCALAR, Bytes::new()));
+    assert!(error.contains("F128"), "{error}");
     assert!(refused(builder.param_id("x", 1)).contains("no tensor \"x\""));
     // What was refused left nothing behind.
     let archive = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
@@ -326,4 +329,43 @@ fn what_burn_would_not_read_is_refused() {
         "max_metadata_len"
     );
     assert_eq!(refused(|limits| limits.max_file_len = 256), "max_file_len");
+}
+
+/// A dtype that this crate doesn't know is an item of any kind, and stays that item.
+#[test]
+fn a_copy_spells_an_unknown_dtype_as_the_file_does() {
+    let folder = test_data::workspace_root().join("fixtures/burnpack/unsupported");
+    for name in [
+        "bool_store_unknown.bpk",
+        "dtype_lower_case.bpk",
+        "dtype_qfloat_text.bpk",
+        "dtype_unknown.bpk",
+        "dtype_unknown_map.bpk",
+        "scheme_mode.bpk",
+        "scheme_value.bpk",
+    ] {
+        let file = std::fs::read(folder.join(name)).unwrap();
+        for compat in [Compat::AsSpelled, Compat::Current, Compat::V0_21] {
+            let archive = Archive::from_bytes(file.clone()).unwrap();
+            let mut builder = Builder::new();
+            builder.compat(compat);
+            for entry in archive.entries() {
+                builder.copy(&archive, entry).unwrap();
+            }
+            for meta in archive.metadata() {
+                builder.metadata(meta.key(), meta.value()).unwrap();
+            }
+            assert_eq!(builder.to_vec().unwrap(), file, "{name}");
+        }
+        // Under another name, which moves everything behind it.
+        let archive = Archive::from_bytes(file).unwrap();
+        let mut builder = Builder::new();
+        let code = archive.entries()[0].dtype_code().clone();
+        for entry in archive.entries() {
+            let name = format!("copied.{}", entry.name());
+            builder.copy_as(name, &archive, entry).unwrap();
+        }
+        let copy = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
+        assert_eq!(*copy.entries()[0].dtype_code(), code, "{name}");
+    }
 }

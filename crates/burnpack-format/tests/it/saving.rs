@@ -143,6 +143,6 @@ fn a_source_that_changes_its_length_is_an_error() {
     assert_eq!(error.kind(), Kind::Build);
     assert_eq!(
         error.to_string(),
-        "tensor \"x\": data of 8 bytes, but dtype and shape ask for 4"
+        "tensor \"x\" had 4 bytes when it was added, and has 8 now"
     );
 }

@@ -1,7 +1,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use mag_format::{Archive, Builder, Bytes, ReadOptions, Source, Tensor};
+use mag_format::{Archive, Builder, Bytes, Kind, ReadOptions, Source, Tensor};
 use tensor_core::SourceError;
 
 /// Remembers which bytes were asked for.
@@ -148,4 +148,60 @@ fn threads_read_the_same_bytes() {
             });
         }
     });
+}
+
+/// Two tensors, of which the second has an unknown dtype and begins this many bytes behind the first.
+fn with_an_unknown_one(behind: u64) -> Vec<u8> {
+    let mut builder = Builder::new();
+    let values = [1.0f32; 32];
+    builder
+        .tensor("a", Tensor::from_slice(&values, &[32]).unwrap())
+        .unwrap();
+    builder
+        .tensor("b", Tensor::from_slice(&values[..1], &[1]).unwrap())
+        .unwrap();
+    let mut file = builder.to_vec().unwrap();
+    let first = u64::from_le_bytes(file[36..44].try_into().unwrap());
+    file[57] = 9;
+    file[69..77].copy_from_slice(&(first + behind).to_le_bytes());
+    file
+}
+
+#[test]
+fn a_tensor_of_unknown_dtype_blinds_no_check_of_the_others() {
+    let mut options = ReadOptions::default();
+    options.check_records = false;
+    let open = |behind| {
+        let source = Bytes::from(with_an_unknown_one(behind));
+        Archive::from_source(source, &options)
+    };
+    let archive = open(128).unwrap();
+    assert_eq!(archive.entries()[1].dtype(), None);
+    // Its first byte is another's.
+    for behind in [0, 64] {
+        let error = open(behind).unwrap_err();
+        assert_eq!(error.rule_id(), Some("mag.tensor.overlap"), "{error}");
+    }
+    // There is no first byte.
+    let error = open(192).unwrap_err();
+    assert!(error.to_string().contains("\"b\""), "{error}");
+
+    // How long it is nobody knows, so its bytes can't be had; those of others can.
+    let [a, b] = archive.entries() else {
+        unreachable!()
+    };
+    assert_eq!(archive.stored(a).unwrap().size(), 128);
+    assert_eq!(archive.stored(b).err().unwrap().kind(), Kind::Unsupported);
+    let mut builder = Builder::new();
+    builder.copy_as("c", &archive, a).unwrap();
+    let error = builder.copy(&archive, b).unwrap_err();
+    assert_eq!(error.kind(), Kind::Unsupported);
+    let copy = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
+    assert_eq!(copy.entries().len(), 1);
+    assert_eq!(
+        copy.read(&copy.entries()[0]).unwrap().data(),
+        archive.read(a).unwrap().data()
+    );
+    let foreign = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
+    assert_eq!(foreign.stored(a).err().unwrap().kind(), Kind::Build);
 }

@@ -14,6 +14,7 @@ mod corpus;
 mod lazy;
 mod mutation;
 mod roundtrip;
+mod saving;
 
 use primitiv_format::{Archive, Bytes, Error, Kind, Report, VerifyOptions};
 

@@ -79,7 +79,7 @@ fn what_the_format_cannot_hold_is_refused_before_the_first_byte() {
     builder.stat("m", one.clone()).unwrap();
     assert_eq!(
         refused(builder.stat("m", one.clone())),
-        "\"m\" is used already"
+        "\"a:m\" is used already"
     );
     builder.tensor("a.b", one.clone()).unwrap();
     let error = builder.to_vec().unwrap_err().to_string();

@@ -13,6 +13,7 @@ mod contract;
 mod faults;
 mod forms;
 mod own_files;
+mod releases;
 mod safetensors;
 mod saving;
 mod silence;

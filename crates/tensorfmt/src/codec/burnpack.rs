@@ -1,13 +1,18 @@
 use std::borrow::Cow;
 
-use burnpack_format::{Archive, BoolStore, Builder, DTypeCode, Entry, Layout, Scalar, ScalarEntry};
+use burnpack_format::{
+    Archive, BoolStore, Builder, Compat, DTypeCode, Entry, Layout, QuantGeneration, Scalar,
+    ScalarEntry,
+};
 use tensor_core::{Cast, DType, Order, Source, Ticker, Value, walk};
 
 use super::{Capabilities, Describe, DescribeEntry, Native, Prepared};
-use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable, shrinking};
+use crate::convert::{
+    BurnpackGeneration, Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable, shrinking,
+};
 use crate::{Error, Result};
 
-/// The attribute that keeps a dtype which only burnpack spells: `Flex32`, `Bool(U8)`, `Bool(U32)`.
+/// The attribute that keeps a dtype which only burnpack spells: `Flex32`, `Bool(u8)`, `Bool(u32)`.
 const DTYPE: &str = "burnpack.dtype";
 /// The attribute, and the key of listings, of a parameter id.
 const PARAM_ID: &str = "param_id";
@@ -122,9 +127,7 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
             .attributes
             .push((DTYPE.into(), spelled.to_string().into()));
     }
-    if let Ok(stored) = archive.stored(entry) {
-        tensor.native = Some(Native::Burnpack(entry.dtype_code().clone(), stored));
-    }
+    tensor.native = Some(Native::Burnpack(archive.clone(), entry.clone()));
     tensor
 }
 
@@ -133,11 +136,15 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
 /// # Errors
 /// What reading the elements fails with.
 pub(crate) fn wide_truths(native: Option<&Native>) -> Result<u64> {
-    let Some(Native::Burnpack(DTypeCode::Bool(BoolStore::U32), stored)) = native else {
+    let Some(Native::Burnpack(archive, entry)) = native else {
         return Ok(0);
     };
+    if entry.bool_store() != Some(BoolStore::U32) {
+        return Ok(0);
+    }
     let mut count = 0;
-    walk::<Error>(stored, 0..stored.size(), &Ticker::default(), |piece| {
+    let stored = archive.stored(entry)?;
+    walk::<Error>(&stored, 0..stored.size(), &Ticker::default(), |piece| {
         let wide = |bytes: &&[u8]| !matches!(bytes, [0 | 1, 0, 0, 0]);
         count += piece.chunks_exact(4).filter(wide).count() as u64;
         Ok(())
@@ -157,10 +164,26 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
 pub(crate) fn build(
     model: &Model,
     tensors: Vec<Prepared>,
-    _options: &Options,
+    options: &Options,
     losses: &mut Vec<Loss>,
 ) -> Result<Builder> {
     let mut builder = Builder::new();
+    let compat = match options.burnpack {
+        Some(BurnpackGeneration::V0_20) => Compat::V0_20,
+        Some(BurnpackGeneration::V0_21) => Compat::V0_21,
+        Some(BurnpackGeneration::V0_22) => Compat::Current,
+        None => Compat::AsSpelled,
+    };
+    builder.compat(compat);
+    let packed = |tensor: &Prepared| match &tensor.native {
+        Some(Native::Burnpack(archive, _)) => archive.layout() == Layout::Packed,
+        _ => false,
+    };
+    if tensors.iter().any(packed) {
+        let reason = "aligned as from Burn 0.20 on, no longer packed";
+        losses.push(Loss::new(LossKind::Attribute, "layout", reason));
+    }
+    let plain_bools = compat == Compat::AsSpelled && has_plain_bools(model, &tensors);
     let mut record = Record::default();
     for (key, value) in &model.metadata {
         record.note_order(key);
@@ -181,7 +204,7 @@ pub(crate) fn build(
             }
             scalar => scalar,
         };
-        let held = match scalar {
+        let held = match scalar.filter(|_| !matches!(compat, Compat::V0_20 | Compat::V0_21)) {
             Some(scalar) => builder.scalar(name, scalar).map(|_| ()),
             None => {
                 losses.extend(Record::loss_of(key, value));
@@ -236,13 +259,9 @@ pub(crate) fn build(
             ..
         } = tensor;
         match (native, spelled.as_deref()) {
-            (Some(Native::Burnpack(code, stored)), _) => {
-                // The text spelling of 0.19 and 0.20 becomes the current one.
-                let code = match code {
-                    DTypeCode::Bool(BoolStore::Legacy) => DTypeCode::Bool(BoolStore::Native),
-                    code => code,
-                };
-                builder.coded(&name, code, shape, stored)?;
+            (Some(Native::Burnpack(archive, entry)), _) => {
+                losses.extend(respelled(&name, entry.dtype_code(), compat));
+                builder.copy_as(&name, &archive, &entry)?;
             }
             (_, Some("Flex32")) if dtype == DType::F32 => {
                 builder.coded(&name, DTypeCode::Flex32, shape, data)?;
@@ -255,6 +274,9 @@ pub(crate) fn build(
                     .map_err(|error| Error::Usage(error.to_string()))?;
                 builder.coded(&name, DTypeCode::Bool(BoolStore::U32), shape, wide)?;
             }
+            _ if plain_bools && dtype == DType::Bool && order == Order::RowMajor => {
+                builder.coded(&name, DTypeCode::Bool(BoolStore::Legacy), shape, data)?;
+            }
             _ => {
                 builder.deferred(&name, dtype, shape, order, data)?;
             }
@@ -263,7 +285,47 @@ pub(crate) fn build(
             builder.param_id(&name, id)?;
         }
     }
+    // What the generation can't hold is refused now.
+    builder.encoded_len()?;
     Ok(builder)
+}
+
+/// Whether bools that come from elsewhere are spelled as Burn 0.20 does: where others of the file
+/// are, or the metadata says that this release wrote it.
+fn has_plain_bools(model: &Model, tensors: &[Prepared]) -> bool {
+    let plain = |tensor: &Prepared| {
+        let native = tensor.native.as_ref();
+        matches!(native, Some(Native::Burnpack(_, entry))
+            if entry.bool_store() == Some(BoolStore::Legacy))
+    };
+    let text = |key: &str| {
+        let pair = model.metadata.iter().find(|(known, _)| known == key);
+        pair.and_then(|(_, value)| value.as_str())
+    };
+    let old = |version: &str| version.starts_with("0.19.") || version.starts_with("0.20.");
+    tensors.iter().any(plain)
+        || text("producer") == Some("burn") && text("version").is_some_and(old)
+}
+
+/// What becomes of the spelling of a dtype, where it changes.
+fn respelled(name: &str, code: &DTypeCode, compat: Compat) -> Option<Loss> {
+    if compat == Compat::AsSpelled {
+        return None;
+    }
+    let (from, changes) = match code {
+        DTypeCode::Bool(BoolStore::Legacy) => ("0.20", compat != Compat::V0_20),
+        DTypeCode::Bool(BoolStore::Native) => ("0.21", compat == Compat::V0_20),
+        DTypeCode::QFloat(scheme) => match scheme.generation {
+            QuantGeneration::Old => ("0.21", compat == Compat::Current),
+            QuantGeneration::New => ("0.22", compat != Compat::Current),
+        },
+        _ => return None,
+    };
+    let reason = format!(
+        "spelled as Burn {} does, no longer as {from}",
+        compat.name()
+    );
+    changes.then(|| Loss::new(LossKind::Attribute, format!("{name}: dtype"), reason))
 }
 
 fn attribute<'a>(tensor: &'a Prepared, key: &str) -> Option<&'a Value> {

@@ -362,6 +362,11 @@ fn check_options(
             "names in a {name} file have no parts"
         )));
     }
+    if options.burnpack.is_some() && target != Target::Burnpack {
+        return Err(Error::Usage(format!(
+            "a {name} file is not written for releases of Burn"
+        )));
+    }
     if options.checksum.is_some() && target != Target::Ztensor {
         return Err(Error::Usage(format!(
             "a {name} file has no choice of checksums"

@@ -12,6 +12,7 @@ mod casts;
 mod changing;
 mod detect;
 mod faults;
+mod generations;
 mod matrix;
 mod page;
 mod reports;
