@@ -276,12 +276,17 @@ fn stats_pass_over_what_cannot_be_read() {
         assert_eq!(run.code, 4, "{}: {run:?}", case.name);
         let all = scratch.run(&["hash", "--json", "u.mag"]).json();
         let all = all["tensors"].as_array().unwrap();
-        let readable = all.iter().filter(|tensor| !tensor["digest"].is_null());
+        // What has values has bytes; some that has bytes has no values.
+        let without_bytes = |name: &serde_json::Value| {
+            all.iter()
+                .any(|tensor| tensor["name"] == *name && tensor["digest"].is_null())
+        };
         let document = run.json();
         let tensors = document["tensors"].as_array().unwrap();
         assert_eq!(tensors.len(), all.len(), "{}", case.name);
-        let counted = tensors.iter().filter(|tensor| tensor["reason"].is_null());
-        assert_eq!(counted.count(), readable.count(), "{}", case.name);
+        for tensor in tensors.iter().filter(|tensor| tensor["reason"].is_null()) {
+            assert!(!without_bytes(&tensor["name"]), "{}", case.name);
+        }
         // What has no values is named, with the file and the dtype.
         for tensor in tensors.iter().filter(|tensor| !tensor["reason"].is_null()) {
             let (dtype, reason) = (&tensor["dtype"], &tensor["reason"]);
