@@ -456,10 +456,14 @@ pub enum BuildError {
         error: ShapeError,
     },
     /// A deferred tensor's bytes changed between the two times that they were read.
-    #[error("the data of shard {shard} changed between the two times that it was read")]
+    #[error("{} changed between the two times that it was read", about(*.shard, .first, .last))]
     Changed {
         /// The shard, counted from 0.
         shard: usize,
+        /// The first tensor that it may be.
+        first: String,
+        /// The last one: the same where there is no doubt, as with a hash for each tensor.
+        last: String,
     },
     /// The entry comes from another archive.
     #[error("the entry belongs to another archive")]
@@ -475,6 +479,14 @@ pub enum BuildError {
     /// A typed view was asked for that the tensor can't give.
     #[error(transparent)]
     Cast(#[from] CastError),
+}
+
+/// The data of one tensor, or of several in a row.
+fn about(shard: usize, first: &str, last: &str) -> String {
+    match first == last {
+        true => alloc::format!("the data of tensor {first:?}"),
+        false => alloc::format!("the data of shard {shard}, tensors {first:?} to {last:?},"),
+    }
 }
 
 impl Error {

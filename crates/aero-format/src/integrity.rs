@@ -201,14 +201,14 @@ pub(crate) fn ihsh(end: u64, digest: &[u8; 32]) -> Vec<u8> {
 }
 
 /// Hashes of a shard's pages.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PageHashes {
     pub(crate) page_size: u64,
     pub(crate) digests: Vec<[u8; 32]>,
 }
 
 /// All hashes of one shard.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ShardHashes {
     pub(crate) whole: [u8; 32],
     pub(crate) pages: Option<PageHashes>,

@@ -67,7 +67,6 @@ mod integrity;
 mod layout;
 mod limits;
 mod msgpack;
-#[cfg(feature = "std")]
 mod pass;
 mod read;
 #[cfg(feature = "std")]

@@ -5,8 +5,10 @@ use core::ops::Range;
 
 use tensor_core::{AlignedBytes, Bytes, Output, Sink, Source, Ticker, WINDOW};
 
+#[cfg(feature = "std")]
+use crate::Error;
+use crate::Result;
 use crate::integrity::{PageHashes, ShardHashes};
-use crate::{Error, Result};
 
 /// Takes the bytes of a shard in order and finds its hashes.
 pub(crate) struct ShardHasher {
@@ -122,6 +124,7 @@ enum Piece {
 
 /// Puts the parts of a shard, with zeros between them, and hashes them on the way: on a second
 /// thread where `threads` allows one.
+#[cfg(feature = "std")]
 pub(crate) fn put_and_hash<O: Output>(
     parts: &[(u64, alloc::sync::Arc<dyn Source>)],
     sink: &mut Sink<O>,
@@ -150,7 +153,25 @@ pub(crate) fn put_and_hash<O: Output>(
     Ok(hasher.finish())
 }
 
+/// The same without threads.
+#[cfg(not(feature = "std"))]
+pub(crate) fn put_and_hash<O: Output>(
+    parts: &[(u64, alloc::sync::Arc<dyn Source>)],
+    sink: &mut Sink<O>,
+    mut hasher: ShardHasher,
+    _threads: usize,
+    ticker: &Ticker<'_>,
+) -> Result<ShardHashes> {
+    let mut spare = Vec::new();
+    pieces(parts, sink, ticker, &mut spare, |piece, spare| {
+        hash(&mut hasher, piece, spare);
+        Ok(())
+    })?;
+    Ok(hasher.finish())
+}
+
 /// Puts the parts on this thread and hashes them on a second one; `None`, with nothing put, where no second one is to be had.
+#[cfg(feature = "std")]
 fn put_beside_hashing<O: Output>(
     parts: &[(u64, alloc::sync::Arc<dyn Source>)],
     sink: &mut Sink<O>,
@@ -191,6 +212,7 @@ fn put_beside_hashing<O: Output>(
     })
 }
 
+#[cfg(feature = "std")]
 fn hasher_lost() -> Error {
     tensor_core::SourceError::Other("the hashing thread ended early".into()).into()
 }

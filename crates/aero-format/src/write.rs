@@ -18,7 +18,6 @@ use crate::integrity::{IHSH_SIZE, PageHashes, ShardHashes, control_digest, hex, 
 use crate::layout::{ALIGN, Header, Toc};
 use crate::limits::Limits;
 use crate::msgpack::Encoder;
-#[cfg(feature = "std")]
 use crate::pass::{ShardHasher, put_and_hash};
 use crate::tree::blake3_of;
 use crate::{BuildError, DTypeCode, Result};
@@ -460,9 +459,7 @@ impl Builder {
     /// # Errors
     /// [`BuildError::TooLarge`], and what a deferred tensor's source fails with.
     pub fn encoded_len(&self) -> Result<u64> {
-        Ok(self
-            .layout(&self.shards(), true, &WriteOptions::default())?
-            .len)
+        Ok(self.layout(&self.shards(), &WriteOptions::default())?.len)
     }
 
     /// The file in memory.
@@ -471,9 +468,9 @@ impl Builder {
     /// [`BuildError::TooLarge`], and what a deferred tensor's source fails with.
     pub fn to_vec(&self) -> Result<Vec<u8>> {
         let options = WriteOptions::default();
-        let layout = self.layout(&self.shards(), true, &options)?;
+        let layout = self.layout(&self.shards(), &options)?;
         let mut sink = Sink::new(hinted_vec(layout.len));
-        self.write(layout, &mut sink, &options)?;
+        self.write(&layout, &mut sink, &options)?;
         Ok(sink.into_inner())
     }
 
@@ -496,8 +493,8 @@ impl Builder {
         out: impl std::io::Write,
         options: &WriteOptions<'_>,
     ) -> Result<()> {
-        let layout = self.layout(&self.shards(), true, options)?;
-        self.write(layout, &mut Sink::new(out), options)
+        let layout = self.layout(&self.shards(), options)?;
+        self.write(&layout, &mut Sink::new(out), options)
     }
 
     /// Writes the file at `path`, which appears only when it is complete and is never written
@@ -530,8 +527,10 @@ impl Builder {
         };
         let file = AtomicFile::create_from(path, self.sources(), options)?;
         let Some(draft) = draft.filter(|_| file.can_rewrite()) else {
-            let written = self.write_shards(|| Ok(file), &shards, true, options)?;
-            return Ok(written.commit()?);
+            let layout = self.layout(&shards, options)?;
+            let mut sink = Sink::new(file);
+            self.write(&layout, &mut sink, options)?;
+            return Ok(sink.into_inner().commit()?);
         };
         let mut sink = Sink::new(file);
         let layout = self.write_draft(&shards, &draft, &mut sink, options)?;
@@ -544,21 +543,6 @@ impl Builder {
             }
         }
         Ok(file.commit()?)
-    }
-
-    #[cfg(feature = "std")]
-    fn write_shards<O: Output>(
-        &self,
-        create: impl FnOnce() -> Result<O>,
-        shards: &[Shard],
-        weights: bool,
-        options: &WriteOptions<'_>,
-    ) -> Result<O> {
-        // What the format can't hold, and what can't be read, fails before the first byte.
-        let layout = self.layout(shards, weights, options)?;
-        let mut sink = Sink::new(create()?);
-        self.write(layout, &mut sink, options)?;
-        Ok(sink.into_inner())
     }
 
     /// Hashes of zeros, for a layout that has its final size.
@@ -599,13 +583,7 @@ impl Builder {
                 sink.fill(chunk.length, 0)?;
                 continue;
             };
-            let range = |(start, data): &(u64, Arc<dyn Source>)| *start..start + data.size();
-            let tensors = self.options.tensor_hashes;
-            let tensors = tensors.then(|| joined.parts.iter().map(range).collect());
-            let hasher = ShardHasher::new(self.options.phsh, tensors);
-            let threads = options.threads;
-            let hashes = put_and_hash(&joined.parts, sink, hasher, threads, &ticker)?;
-            hashed.push(hashes);
+            hashed.push(self.put_hashed(joined, sink, options.threads, &ticker)?);
         }
         self.layout_with(shards, true, hashed)
     }
@@ -638,17 +616,20 @@ impl Builder {
         let per_part = usize::try_from(self.options.max_part_shards).unwrap_or(usize::MAX);
         let mut parts = Vec::new();
         let mut files = Vec::new();
-        let mut write = |name: &str, shards: &[Shard], weights| {
-            let place = path.with_file_name(name);
-            let create = || Hashed::create(&place, self.sources(), options);
-            let (file, sha256, len) = self
-                .write_shards(create, shards, weights, options)?
-                .seal()?;
+        let mut write = |name: &str, layout: &Layout| {
+            let file = Hashed::create(&path.with_file_name(name), self.sources(), options)?;
+            let mut sink = Sink::new(file);
+            self.write(layout, &mut sink, options)?;
+            let (file, sha256, len) = sink.into_inner().seal()?;
             files.push(file);
             Ok::<_, crate::Error>(json!({"path": name, "sha256": sha256, "size_bytes": len}))
         };
+        let mut hashed = Vec::new();
         for (ordinal, part) in shards.chunks(per_part).enumerate() {
-            let mut entry = write(&part_name(ordinal), part, true)?;
+            // What the format can't hold, and what can't be read, fails before the first byte.
+            let layout = self.layout(part, options)?;
+            let mut entry = write(&part_name(ordinal), &layout)?;
+            hashed.extend(layout.into_hashes());
             let first = ordinal * per_part;
             let ids: Vec<usize> = (first..first + part.len()).collect();
             if let Some(fields) = entry.as_object_mut() {
@@ -656,7 +637,8 @@ impl Builder {
             }
             parts.push(entry);
         }
-        let index = write(INDEX_NAME, &shards, false)?;
+        // The index has the hashes that the parts were written with.
+        let index = write(INDEX_NAME, &self.layout_with(&shards, false, hashed)?)?;
         let set = json!({
             "format": {"name": "AEROSET", "version": [0, 1]},
             "model": {
@@ -752,13 +734,7 @@ impl Builder {
     }
 
     /// Decides every byte but those of the tensors: chunks, their places and their hashes.
-    /// Without `weights` only the index is written.
-    fn layout(
-        &self,
-        shards: &[Shard],
-        weights: bool,
-        options: &WriteOptions<'_>,
-    ) -> Result<Layout> {
+    fn layout(&self, shards: &[Shard], options: &WriteOptions<'_>) -> Result<Layout> {
         let ticker = Ticker::new(options.progress);
         let mut hashed = Vec::new();
         for shard in shards {
@@ -772,11 +748,8 @@ impl Builder {
                 }
                 tensors = Some(hashes);
             }
-            let whole = match weights {
-                true => blake3_of(&joined, 0..joined.size(), options.threads, &ticker)?,
-                false => [0; 32],
-            };
-            let pages = match self.options.phsh.filter(|_| weights) {
+            let whole = blake3_of(&joined, 0..joined.size(), options.threads, &ticker)?;
+            let pages = match self.options.phsh {
                 Some(page_size) => Some(page_hashes(&joined, page_size)?),
                 None => None,
             };
@@ -786,10 +759,10 @@ impl Builder {
                 tensors,
             });
         }
-        self.layout_with(shards, weights, hashed)
+        self.layout_with(shards, true, hashed)
     }
 
-    /// The same with hashes that are known.
+    /// The same with hashes that are known. Without `weights` only the index is written.
     fn layout_with(
         &self,
         shards: &[Shard],
@@ -850,14 +823,15 @@ impl Builder {
         for (id, (shard, hashes)) in hashed.filter(|_| weights) {
             let name = alloc::format!("weights.shard{id}");
             let joined = Joined::of(shard, &self.tensors);
+            let pages = hashes.pages.as_ref().map(|pages| phsh(&name, pages));
             add(
                 FourCc::WTSH,
                 &name,
                 MMAP_CRITICAL,
-                Payload::Weights(joined, hashes.whole),
+                Payload::Weights(joined, hashes),
             );
-            if let Some(pages) = hashes.pages {
-                let payload = Payload::Bytes(phsh(&name, &pages));
+            if let Some(payload) = pages {
+                let payload = Payload::Bytes(payload);
                 add(
                     FourCc::PHSH,
                     &alloc::format!("{name}.phsh"),
@@ -896,10 +870,10 @@ impl Builder {
                     }
                     chunk.length = bytes.len() as u64;
                 }
-                Payload::Weights(joined, hash) => {
+                Payload::Weights(joined, hashes) => {
                     chunk.ulen = joined.size();
                     chunk.length = chunk.ulen;
-                    chunk.blake3 = *hash;
+                    chunk.blake3 = hashes.whole;
                 }
             }
         }
@@ -955,7 +929,7 @@ impl Builder {
 
     fn write<O: Output>(
         &self,
-        layout: Layout,
+        layout: &Layout,
         sink: &mut Sink<O>,
         options: &WriteOptions<'_>,
     ) -> Result<()> {
@@ -967,17 +941,58 @@ impl Builder {
             sink.fill(chunk.offset.saturating_sub(sink.position()), 0)?;
             match payload {
                 Payload::Bytes(bytes) => sink.put(bytes)?,
-                // The hash of what is written now stands before it already.
-                Payload::Weights(joined, _) => {
-                    let found = put_hashed(&joined.parts, sink, options.threads, &ticker)?;
-                    if found != chunk.blake3 {
-                        return Err(BuildError::Changed { shard }.into());
+                // The hashes of what is written now stand before it already: none may lie.
+                Payload::Weights(joined, hashes) => {
+                    let found = self.put_hashed(joined, sink, options.threads, &ticker)?;
+                    if found != *hashes {
+                        return Err(self.changed(shard, joined, hashes, &found).into());
                     }
                     shard += 1;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Puts a shard, and finds all of its hashes that were asked for.
+    fn put_hashed<O: Output>(
+        &self,
+        joined: &Joined,
+        sink: &mut Sink<O>,
+        threads: usize,
+        ticker: &Ticker<'_>,
+    ) -> Result<ShardHashes> {
+        let range = |(start, data): &(u64, Arc<dyn Source>)| *start..start + data.size();
+        let tensors = self.options.tensor_hashes;
+        let tensors = tensors.then(|| joined.parts.iter().map(range).collect());
+        let hasher = ShardHasher::new(self.options.phsh, tensors);
+        put_and_hash(&joined.parts, sink, hasher, threads, ticker)
+    }
+
+    /// Which tensors of a shard may be those whose bytes are not what they were.
+    fn changed(
+        &self,
+        shard: usize,
+        joined: &Joined,
+        before: &ShardHashes,
+        now: &ShardHashes,
+    ) -> BuildError {
+        let same = |at: usize| {
+            let before = before.tensors.as_ref().and_then(|hashes| hashes.get(at));
+            let now = now.tensors.as_ref().and_then(|hashes| hashes.get(at));
+            before.is_some() && before == now
+        };
+        // All of them, if what changed was the same again when it was hashed by itself.
+        let all = (0..joined.parts.len()).all(same);
+        let suspect = |(at, (_, data)): (usize, &(u64, Arc<dyn Source>))| {
+            data.size() > 0 && (all || !same(at))
+        };
+        let numbers = joined.parts.iter().enumerate().zip(&joined.tensors);
+        let suspects = numbers.filter(|(part, _)| suspect(*part));
+        let mut names = suspects.filter_map(|(_, tensor)| Some(&self.tensors.get(*tensor)?.name));
+        let first = names.next().cloned().unwrap_or_default();
+        let last = names.next_back().cloned().unwrap_or_else(|| first.clone());
+        BuildError::Changed { shard, first, last }
     }
 
     /// Whether there is anything for the chunk of metadata, which the format doesn't ask for.
@@ -1134,7 +1149,7 @@ impl Builder {
 
 enum Payload {
     Bytes(Vec<u8>),
-    Weights(Joined, [u8; 32]),
+    Weights(Joined, ShardHashes),
 }
 
 /// A file, decided down to the last byte that is no tensor's.
@@ -1147,6 +1162,17 @@ struct Layout {
 }
 
 impl Layout {
+    /// The hashes of all shards whose data is in the file.
+    #[cfg(feature = "std")]
+    fn into_hashes(self) -> impl Iterator<Item = ShardHashes> {
+        self.chunks
+            .into_iter()
+            .filter_map(|(_, payload)| match payload {
+                Payload::Weights(_, hashes) => Some(hashes),
+                Payload::Bytes(_) => None,
+            })
+    }
+
     /// Header, TOC and string table, filled up with zeros to `end`.
     fn control(&self, end: u64) -> Result<Vec<u8>> {
         let mut sink = Sink::new(hinted_vec(end));
@@ -1168,6 +1194,8 @@ impl Layout {
 struct Joined {
     /// Where each tensor starts.
     parts: Vec<(u64, Arc<dyn Source>)>,
+    /// Which ones they are.
+    tensors: Vec<usize>,
     len: u64,
 }
 
@@ -1179,6 +1207,7 @@ impl Joined {
         };
         Self {
             parts: shard.tensors.iter().filter_map(part).collect(),
+            tensors: shard.tensors.iter().map(|placed| placed.tensor).collect(),
             len: shard.len,
         }
     }
@@ -1211,40 +1240,6 @@ impl Source for Joined {
         }
         Ok(())
     }
-}
-
-/// Puts the parts of a shard, with zeros between them, and returns the hash of all of it.
-#[cfg(feature = "std")]
-fn put_hashed<O: Output>(
-    parts: &[(u64, Arc<dyn Source>)],
-    sink: &mut Sink<O>,
-    threads: usize,
-    ticker: &Ticker<'_>,
-) -> Result<[u8; 32]> {
-    let hasher = ShardHasher::new(None, None);
-    Ok(put_and_hash(parts, sink, hasher, threads, ticker)?.whole)
-}
-
-#[cfg(not(feature = "std"))]
-fn put_hashed<O: Output>(
-    parts: &[(u64, Arc<dyn Source>)],
-    sink: &mut Sink<O>,
-    _threads: usize,
-    ticker: &Ticker<'_>,
-) -> Result<[u8; 32]> {
-    let start = sink.position();
-    let mut hasher = blake3::Hasher::new();
-    for (offset, data) in parts {
-        while sink.position() < start + offset {
-            hasher.update(&[0]);
-            sink.put(&[0])?;
-        }
-        tensor_core::walk::<crate::Error>(data, 0..data.size(), ticker, |piece| {
-            hasher.update(piece);
-            Ok(sink.put(piece)?)
-        })?;
-    }
-    Ok(hasher.finalize().into())
 }
 
 /// The file of a set's part.

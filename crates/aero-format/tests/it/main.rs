@@ -9,6 +9,7 @@
     reason = "a test may stop at the first surprise"
 )]
 
+mod changing;
 mod conformance;
 mod corpus;
 mod lazy;
