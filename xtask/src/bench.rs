@@ -10,7 +10,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         "--release",
         "--locked",
         "--manifest-path",
-        "bench/Cargo.toml",
+        "xtask/bench/Cargo.toml",
         "--target-dir",
         "target/bench",
         "--",

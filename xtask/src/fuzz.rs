@@ -1,4 +1,4 @@
-//! Fuzzing: seeds for the targets of `fuzz/`, and a run of them with its figures as a table.
+//! Fuzzing: seeds for the targets of `xtask/fuzz/`, and a run of them with its figures as a table.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -27,7 +27,7 @@ const LIMITS: [&str; 5] = [
 ];
 
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let folder = test_data::workspace_root().join("fuzz");
+    let folder = test_data::workspace_root().join("xtask/fuzz");
     let targets = targets(&folder)?;
     let asked = parse(arguments, &targets)?;
     let count = seed(&folder, &targets)?;
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     written.map_err(|error| format!("standard output: {error}"))?;
     match rows.iter().map(|row| row.findings).sum::<usize>() {
         0 => Ok(()),
-        count => Err(format!("{count} findings; see fuzz/artifacts")),
+        count => Err(format!("{count} findings; see xtask/fuzz/artifacts")),
     }
 }
 

@@ -290,7 +290,7 @@ fn no_std() -> Outcome {
         eprintln!("no-std: skipped, the program is written for Linux");
         return Ok(());
     }
-    let manifest = "no-std/Cargo.toml";
+    let manifest = "xtask/no-std/Cargo.toml";
     let target = "target/no-std";
     cargo(
         &[
@@ -306,9 +306,9 @@ fn no_std() -> Outcome {
     )
 }
 
-/// Runs each package under `interop/`; each says what it compared, and fails on any difference.
+/// Runs each package under xtask/`interop/`; each says what it compared, and fails on any difference.
 fn interop() -> Outcome {
-    let folder = test_data::workspace_root().join("interop");
+    let folder = test_data::workspace_root().join("xtask/interop");
     let entries = std::fs::read_dir(&folder)
         .map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
     let mut manifests: Vec<_> = entries

@@ -231,7 +231,7 @@ impl Builder {
         let Some(parameter) = self.parameters.last_mut() else {
             return Err(BuildError::StatFirst { name: key }.into());
         };
-        let name = format!("{}:{key}", parameter.path.join("."));
+        let name = alloc::format!("{}:{key}", parameter.path.join("."));
         let data = Unchanged::shared(&name, data);
         let data = plan(&name, dtype, &shape, order, batch, data)?;
         parameter

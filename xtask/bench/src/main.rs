@@ -93,7 +93,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 
 fn page(rows: &[report::Row], settings: &rows::Settings, short: usize, barred: usize) -> String {
     let head = format!(
-        "# How fast it is\n\n`cargo xtask bench` writes this page; `bench/README.md` says how it \
+        "# How fast it is\n\n`cargo xtask bench` writes this page; `xtask/bench/README.md` says how it \
         measures.\n\n{} of {barred} rows hold, {short} fall short.\n\nMeasured on {} ({} cores, {}), {}. \
         Files are in the page cache. Contenders take turns within each round; a figure is the \
         median over the rounds of the ratio of that round's two times, so that a slow moment of \

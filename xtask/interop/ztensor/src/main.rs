@@ -2,7 +2,7 @@
 //! writes, and for the same tensors both write the same bytes. Prints figures; exits with 1 on any
 //! difference.
 //!
-//! `cargo run --release --manifest-path interop/ztensor/Cargo.toml`
+//! `cargo run --release --manifest-path xtask/interop/ztensor/Cargo.toml`
 
 use std::collections::BTreeMap;
 use std::error::Error;

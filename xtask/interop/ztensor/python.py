@@ -2,8 +2,8 @@
 """The Python package ztensor 0.1.4 against ztensor-format: an optional second peer.
 
     python3 -m venv venv && venv/bin/pip install "ztensor==0.1.4" numpy ml_dtypes
-    venv/bin/python interop/ztensor/python.py write FOLDER    # files for tensorfmt to read
-    venv/bin/python interop/ztensor/python.py read FILE...    # files of ours, listed and summed
+    venv/bin/python xtask/interop/ztensor/python.py write FOLDER    # files for tensorfmt to read
+    venv/bin/python xtask/interop/ztensor/python.py read FILE...    # files of ours, listed and summed
 
 `write` puts a file per dtype into FOLDER, and beside each a `.sha256` with a line per tensor, the
 digest of its little-endian bytes: what `tensorfmt hash --algorithm sha256` prints. `read` prints

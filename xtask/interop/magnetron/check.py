@@ -3,9 +3,9 @@
 it read must be what tensorfmt reads.
 
     cargo build --release -p tensorfmt-cli
-    python3 interop/magnetron/check.py                  # every release that writes snapshots
-    python3 interop/magnetron/check.py 0.1.6 0.2.2      # only these
-    python3 interop/magnetron/check.py --keep FOLDER    # environments and files stay in FOLDER
+    python3 xtask/interop/magnetron/check.py                  # every release that writes snapshots
+    python3 xtask/interop/magnetron/check.py 0.1.6 0.2.2      # only these
+    python3 xtask/interop/magnetron/check.py --keep FOLDER    # environments and files stay in FOLDER
 
 Each release gets an environment of its own, into which pip installs it. TENSORFMT_BIN names the
 command, `target/release/tensorfmt` unless set. Prints a line per release and one per difference;

@@ -1,5 +1,5 @@
 //! Files of burnpack-format read by Burn's own `burn-pack`, its files read by ours, and the bytes
-//! of both compared: `cargo run --release --manifest-path interop/burnpack/Cargo.toml`.
+//! of both compared: `cargo run --release --manifest-path xtask/interop/burnpack/Cargo.toml`.
 //!
 //! Exits with 1 where anything differs, except where the two are meant to: the list is below.
 
