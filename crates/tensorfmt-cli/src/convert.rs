@@ -222,7 +222,11 @@ fn options(args: &Convert) -> Result<Options, Failure> {
     options.page_align = args.page_align;
     options.with_stats = args.with_stats;
     options.whole_names = args.whole_names;
-    options.primitiv = PrimitivObject::from_path(&args.output);
+    // A copy stays the object that it is of: an ending decides where it is another one.
+    options.primitiv = match args.input.extension() == args.output.extension() {
+        true => None,
+        false => PrimitivObject::from_path(&args.output),
+    };
     options.burnpack = args.to.as_deref().and_then(generation);
     options.zstd = args.zstd;
     options.checksum = args.checksum.map(|checksum| match checksum {

@@ -36,9 +36,12 @@ struct Tail {
 #[derive(Serialize)]
 struct Line {
     name: String,
-    /// `only_in_a`, `only_in_b`, `dtype`, `shape`, `order`, `length`, `values`, `bits`, `bytes` or
-    /// `unreadable`.
+    /// `only_in_a`, `only_in_b`, `dtype`, `shape`, `order`, `length`, `values`, `bits`, `bytes`,
+    /// `unreadable`, or `attribute` where only what its format says about the tensor differs.
     difference: &'static str,
+    /// The attribute that differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
     a: Option<String>,
     b: Option<String>,
     #[serde(flatten)]
@@ -48,6 +51,7 @@ struct Line {
     kind: Option<Kind>,
 }
 
+/// A value of the metadata that differs.
 #[derive(Serialize)]
 struct MetaLine {
     key: String,
@@ -79,7 +83,8 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
     let (b, input_b) = open(&args.b)?;
     let metadata = metadata(&Model::about(&a).metadata, &Model::about(&b).metadata);
     // A format may be unable to hold the other one's metadata.
-    let metadata_counts = a.format() == b.format() && !args.tensors_only;
+    let one_format = a.format() == b.format();
+    let metadata_counts = one_format && !args.tensors_only;
     let mut listing = match args.json {
         true => Listing::Json(Out::new().list(&Head {}, "tensors")?),
         false => Listing::Lines(Out::new()),
@@ -97,7 +102,7 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
             Listing::Lines(out) => out.line(&describe(line)),
         }
     };
-    let pairs = Pairs::new(&a, &b);
+    let pairs = Pairs::new(&a, &b, one_format);
     for (batch, entries) in entries.chunks(BATCH).enumerate() {
         let lines = pairs.compare(
             batch * BATCH,
@@ -118,8 +123,9 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
         }
     }
     drop(meter);
-    let same = found.tensors == 0 && (metadata.is_empty() || !metadata_counts);
-    let exit = found.exit(metadata_counts && !metadata.is_empty());
+    let values = metadata.len() + found.attributes;
+    let same = found.tensors == 0 && (values == 0 || !metadata_counts);
+    let exit = found.exit(metadata_counts && values > 0);
     match listing {
         Listing::Json(list) => list.end(&Tail {
             metadata,
@@ -134,12 +140,12 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
                 let (a, b) = (show(&line.a), show(&line.b));
                 out.line(&escape(&format!("metadata {:?}: {a} / {b}", line.key)))?;
             }
-            let uncounted = match (metadata.is_empty() || metadata_counts, args.tensors_only) {
+            let uncounted = match (values == 0 || metadata_counts, args.tensors_only) {
                 (true, _) => None,
                 (false, true) => Some("metadata does not count with --tensors-only: "),
                 (false, false) => Some("metadata does not count between two formats: "),
             };
-            out.line(&found.summary(same, metadata.len(), uncounted))?;
+            out.line(&found.summary(same, values, uncounted))?;
             out.finish()?;
         }
     }
@@ -150,6 +156,8 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
 #[derive(Default)]
 struct Found {
     tensors: usize,
+    /// What is said about tensors and differs.
+    attributes: usize,
     unread: usize,
     /// What those say that can't be: damage, or what is not supported.
     invalid: bool,
@@ -158,6 +166,10 @@ struct Found {
 
 impl Found {
     fn note(&mut self, line: &Line) {
+        if line.key.is_some() {
+            self.attributes += 1;
+            return;
+        }
         self.tensors += 1;
         if let Some(code) = line.kind.map(exit_code) {
             self.unread += 1;
@@ -216,6 +228,15 @@ fn describe(line: &Line) -> String {
             let said: Vec<String> = said.collect();
             format!("{name}: unreadable {}", said.join("; "))
         }
+        _ if line.key.is_some() => {
+            let show = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".into());
+            let (key, a, b) = (
+                line.key.as_deref().unwrap_or_default(),
+                show(&line.a),
+                show(&line.b),
+            );
+            escape(&format!("{}: attribute {key:?}: {a} / {b}", line.name)).into_owned()
+        }
         (what, Some(a), Some(b), _) => format!("{name}: {what} {} / {}", escape(a), escape(b)),
         (what, ..) => format!("{name}: {what}"),
     }
@@ -258,15 +279,18 @@ struct Pairs<'a> {
     b: Tensors<'a>,
     other: &'a Archive,
     others: Vec<Entry<'a>>,
+    /// Whether both are of one format, which says the same things about tensors.
+    one_format: bool,
 }
 
 impl<'a> Pairs<'a> {
-    fn new(a: &'a Archive, b: &'a Archive) -> Self {
+    fn new(a: &'a Archive, b: &'a Archive, one_format: bool) -> Self {
         Self {
             a: Tensors::new(a),
             b: Tensors::new(b),
             other: b,
             others: b.entries(),
+            one_format,
         }
     }
 
@@ -281,15 +305,23 @@ impl<'a> Pairs<'a> {
     ) -> Result<Vec<Line>, Failed> {
         let lines = tensor_core::parallel::map(threads, entries.len(), |at| {
             let Some(entry) = entries.get(at) else {
-                return Ok(None);
+                return Ok(Vec::new());
             };
             // Most often two files have one order; and of several tensors of one name, which some formats
             // allow, each has its place.
             let beside = self.others.get(start + at).copied();
             let beside = beside.filter(|other| other.name() == entry.name());
             match beside.or_else(|| self.other.entry(entry.name())) {
-                Some(other) => compare(&self.a.get(entry), &self.b.get(&other), tolerance, ticker),
-                None => Ok(Some(line(entry.name(), "only_in_a", None, None))),
+                Some(other) => {
+                    let (a, b) = (self.a.get(entry), self.b.get(&other));
+                    let mut lines = Vec::new();
+                    lines.extend(compare(&a, &b, tolerance, ticker)?);
+                    if self.one_format {
+                        lines.extend(attributes(&a, &b));
+                    }
+                    Ok(lines)
+                }
+                None => Ok(vec![line(entry.name(), "only_in_a", None, None)]),
             }
         })?;
         Ok(lines.into_iter().flatten().collect())
@@ -300,6 +332,7 @@ fn line(name: &str, difference: &'static str, a: Option<String>, b: Option<Strin
     Line {
         name: name.to_owned(),
         difference,
+        key: None,
         a,
         b,
         values: None,
@@ -388,6 +421,20 @@ fn compare(
         values: Some(values),
         ..line(name, what, None, None)
     }))
+}
+
+/// What is said about the tensor and differs.
+fn attributes(a: &ModelTensor, b: &ModelTensor) -> impl Iterator<Item = Line> {
+    let name = a.name().to_owned();
+    metadata(&a.attributes(), &b.attributes())
+        .into_iter()
+        .map(move |differs| {
+            let text = |value: Option<serde_json::Value>| value.map(|value| value.to_string());
+            Line {
+                key: Some(differs.key),
+                ..line(&name, "attribute", text(differs.a), text(differs.b))
+            }
+        })
 }
 
 fn metadata(a: &[(String, Value)], b: &[(String, Value)]) -> Vec<MetaLine> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tensor_core::{DType, Order, Shape, Source, Value};
 
+use crate::Format;
 use crate::convert::{Loss, LossKind, Model, ModelTensor, Unreadable};
 
 #[cfg(feature = "aero")]
@@ -142,6 +143,20 @@ pub(crate) fn lose_attributes(
 pub(crate) fn lose_metadata(model: &Model, reason: &str, losses: &mut Vec<Loss>) {
     for (key, _) in &model.metadata {
         losses.push(Loss::new(LossKind::Metadata, key, reason));
+    }
+}
+
+/// Notes that the file becomes one of another generation of its own format, if it does.
+pub(crate) fn lose_generation(
+    model: &Model,
+    format: Format,
+    written: &str,
+    losses: &mut Vec<Loss>,
+) {
+    if model.format == format && model.version != written {
+        let read = &model.version;
+        let reason = format!("written as {format} {written}, no longer {read}");
+        losses.push(Loss::new(LossKind::Generation, read, reason));
     }
 }
 

@@ -155,7 +155,8 @@ pub struct Options {
     /// Carry over the statistics that optimizers keep beside parameters (primitiv); between two
     /// primitiv files they always are.
     pub with_stats: bool,
-    /// Which object a primitiv target is; a model unless set.
+    /// Which object a primitiv target is. Unless set a copy of a primitiv file stays what it is while
+    /// its tensors fit in there, and all else is a model.
     pub primitiv: Option<PrimitivObject>,
     /// Keep a name as one part of a primitiv address instead of splitting it at `.`.
     pub whole_names: bool,
@@ -268,6 +269,9 @@ pub enum LossKind {
     Attribute,
     /// A checksum that the target has no place for. Of the model nothing is lost with it.
     Checksum,
+    /// The generation of a file that is written as another one of its own format. All that it holds
+    /// is there, but a program that knows the old one alone may not read it.
+    Generation,
 }
 
 impl LossKind {
@@ -282,12 +286,13 @@ impl LossKind {
             Self::Metadata => "metadata",
             Self::Attribute => "attribute",
             Self::Checksum => "checksum",
+            Self::Generation => "generation",
         }
     }
 
     /// Whether something of the model itself is lost, which a strict conversion refuses.
     pub const fn is_of_model(self) -> bool {
-        !matches!(self, Self::Checksum)
+        !matches!(self, Self::Checksum | Self::Generation)
     }
 }
 

@@ -12,6 +12,7 @@ mod aero;
 mod contract;
 mod faults;
 mod forms;
+mod journeys;
 mod own_files;
 mod releases;
 mod safetensors;

@@ -55,7 +55,7 @@ fn a_packed_file_that_is_written_aligned_is_a_loss() {
     write(&scratch.path("old.bpk"), &file);
     let run = scratch.run(&["convert", "old.bpk", "copy.bpk"]);
     assert_eq!(run.code, 0, "{run:?}");
-    let said = "lost: attribute \"layout\": aligned as from Burn 0.20 on, no longer packed";
+    let said = "lost: generation \"layout\": aligned as from Burn 0.20 on, no longer packed";
     assert!(run.err.contains(said), "{run:?}");
     let listing = scratch.run(&["inspect", "copy.bpk", "--json"]).json();
     assert_ne!(listing["version"], "0.19");

@@ -181,7 +181,7 @@ pub(crate) fn build(
     };
     if tensors.iter().any(packed) {
         let reason = "aligned as from Burn 0.20 on, no longer packed";
-        losses.push(Loss::new(LossKind::Attribute, "layout", reason));
+        losses.push(Loss::new(LossKind::Generation, "layout", reason));
     }
     let plain_bools = compat == Compat::AsSpelled && has_plain_bools(model, &tensors);
     let mut record = Record::default();

@@ -1,11 +1,11 @@
 use std::borrow::Cow;
 
-use mag_format::{Archive, Builder, DTypeCode, Entry, MetaValue, Timestamp};
+use mag_format::{Archive, Builder, DTypeCode, Entry, Generation, MetaValue, Timestamp};
 use tensor_core::{Order, Value};
 
-use super::{Capabilities, Describe, DescribeEntry, Prepared, lose_attributes};
-use crate::Result;
+use super::{Capabilities, Describe, DescribeEntry, Prepared, lose_attributes, lose_generation};
 use crate::convert::{Loss, LossKind, Model, Options, shrinking};
+use crate::{Format, Result};
 
 impl Describe for Archive {
     fn version_name(&self) -> String {
@@ -81,6 +81,8 @@ pub(crate) fn build(
     _options: &Options,
     losses: &mut Vec<Loss>,
 ) -> Result<Builder> {
+    let written = Generation::Version1.version();
+    lose_generation(model, Format::Mag, written, losses);
     let mut builder = Builder::new();
     for (key, value) in &model.metadata {
         let held = match value {

@@ -106,6 +106,32 @@ pub(crate) fn no_model(archive: &Archive) -> Option<String> {
     shape.then(|| "a primitiv Shape file holds no tensor; `inspect --json` shows it".into())
 }
 
+/// The object that the file is of, if it is one that is written again.
+pub(crate) fn object(archive: &Archive) -> Option<PrimitivObject> {
+    match archive.data_type() {
+        DataType::Model => Some(PrimitivObject::Model),
+        DataType::Parameter => Some(PrimitivObject::Parameter),
+        DataType::Optimizer => Some(PrimitivObject::Optimizer),
+        DataType::Tensor => Some(PrimitivObject::Tensor),
+        _ => None,
+    }
+}
+
+/// The object that was read, as long as all that is left of the model fits in one.
+fn same_object(model: &Model, tensors: &[Prepared]) -> Option<PrimitivObject> {
+    let object = model.primitiv?;
+    let mut parameters = tensors.iter().filter(|one| one.native.is_some());
+    let nameless = |one: &Prepared| one.name.is_empty();
+    let is_one = parameters.next().is_some_and(nameless) && parameters.next().is_none();
+    let fits = match object {
+        PrimitivObject::Parameter => is_one,
+        PrimitivObject::Tensor => is_one && tensors.len() == 1,
+        PrimitivObject::Optimizer => tensors.is_empty(),
+        PrimitivObject::Model => true,
+    };
+    fits.then_some(object)
+}
+
 /// What a primitiv target writes.
 #[derive(Debug)]
 pub(crate) enum Writer {
@@ -163,7 +189,8 @@ pub(crate) fn build(
     options: &Options,
     losses: &mut Vec<Loss>,
 ) -> Result<Writer> {
-    let object = options.primitiv.unwrap_or_default();
+    let object = options.primitiv.or_else(|| same_object(model, &tensors));
+    let object = object.unwrap_or_default();
     if object == PrimitivObject::Optimizer {
         return optimizer(model, &tensors, options, losses).map(Writer::Optimizer);
     }

@@ -56,16 +56,22 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
     tensor
 }
 
+/// The keys of a tensor's own.
+pub(crate) fn extras(native: &Native) -> impl Iterator<Item = (String, Value)> {
+    let entry = match native {
+        Native::Safetensors(_, entry) => Some(entry),
+        #[allow(unreachable_patterns, reason = "a build may have one codec only")]
+        _ => None,
+    };
+    let extras = entry.into_iter().flat_map(Entry::extras);
+    extras.map(|extra| (extra.key().to_owned(), extra.value()))
+}
+
 /// What is lost of a tensor that leaves the format.
 pub(crate) fn lose_extras(name: &str, native: &Native, losses: &mut Vec<Loss>) {
-    let entry = match native {
-        Native::Safetensors(_, entry) => entry,
-        #[allow(unreachable_patterns, reason = "a build may have one codec only")]
-        _ => return,
-    };
-    for extra in Entry::extras(entry) {
+    for (key, _) in extras(native) {
         let reason = "a key of the tensor's own, which only a safetensors file has";
-        let item = format!("{name}: {}", extra.key());
+        let item = format!("{name}: {key}");
         losses.push(Loss::new(LossKind::Attribute, item, reason));
     }
 }

@@ -6,9 +6,11 @@ use ztensor_format::{
     TensorOptions,
 };
 
-use super::{Capabilities, Describe, DescribeEntry, Native, Prepared, lose_metadata};
+use super::{
+    Capabilities, Describe, DescribeEntry, Native, Prepared, lose_generation, lose_metadata,
+};
 use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Unreadable, shrinking};
-use crate::{Error, Result};
+use crate::{Error, Format, Result};
 
 impl Describe for Archive {
     fn version_name(&self) -> String {
@@ -213,6 +215,7 @@ pub(crate) fn build(
         "a zTensor 0.1 file has no metadata of its own",
         losses,
     );
+    lose_generation(model, Format::Ztensor, "0.1", losses);
     let mut builder = Builder::new();
     for tensor in shrinking(tensors) {
         let Prepared {

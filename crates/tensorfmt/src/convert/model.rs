@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tensor_core::{DType, FileId, Kind, Order, Shape, Source, Transposed, Value};
 
-use super::Refusal;
 use super::record::Record;
+use super::{PrimitivObject, Refusal};
 use crate::codec::Native;
 use crate::{Archive, Entry, Error, Format, Result};
 
@@ -16,6 +16,10 @@ use crate::{Archive, Entry, Error, Format, Result};
 pub struct Model {
     /// The format that it was read from.
     pub(crate) format: Format,
+    /// Its version or generation, as people name it.
+    pub(crate) version: String,
+    /// The object that a primitiv file is of.
+    pub(crate) primitiv: Option<PrimitivObject>,
     /// File-level metadata, in order.
     pub metadata: Vec<(String, Value)>,
     /// The tensors, in order.
@@ -92,6 +96,13 @@ impl Model {
     fn with(archive: &Archive, entries: &[Entry<'_>]) -> Self {
         let mut model = Self {
             format: archive.format(),
+            version: archive.version(),
+            primitiv: match archive {
+                #[cfg(feature = "primitiv")]
+                Archive::Primitiv(archive) => crate::codec::primitiv::object(archive),
+                #[allow(unreachable_patterns, reason = "a build may have one codec only")]
+                _ => None,
+            },
             tensors: ModelTensor::of(archive, entries),
             metadata: archive.metadata(),
             #[cfg(feature = "aero")]
@@ -246,6 +257,16 @@ impl ModelTensor {
     /// Which dim varies fastest.
     pub fn order(&self) -> Order {
         self.order
+    }
+
+    /// What only its format says about the tensor: ids, custom fields, quantization.
+    pub fn attributes(&self) -> Vec<(String, Value)> {
+        let mut all = self.attributes.clone();
+        #[cfg(feature = "safetensors")]
+        if let Some(native) = &self.native {
+            all.extend(crate::codec::safetensors::extras(native));
+        }
+        all
     }
 
     /// The decoded, little-endian bytes in stored order; a bool is one byte.
