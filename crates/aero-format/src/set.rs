@@ -129,6 +129,12 @@ impl Set {
         self.inner.part(ordinal)
     }
 
+    /// The part that a tensor's shard is in, as the set names it; `None` where no part has it.
+    pub fn part_of(&self, entry: &Entry) -> Option<&str> {
+        let ordinal = *self.inner.shards.get(&entry.shard_id)?;
+        self.inner.parts.get(ordinal).map(|part| &*part.name)
+    }
+
     /// Everything else that index or part says about a tensor.
     pub fn extra(&self, entry: &Entry) -> Vec<(String, Value)> {
         self.inner.index.extra(entry)

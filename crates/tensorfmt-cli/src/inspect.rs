@@ -43,7 +43,7 @@ impl Serialize for Pairs<'_> {
     }
 }
 
-struct Line<'a>(Entry<'a>);
+struct Line<'a>(Entry<'a>, Option<&'a str>);
 
 impl Serialize for Line<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -54,7 +54,12 @@ impl Serialize for Line<'_> {
         map.serialize_entry("shape", entry.shape().dims())?;
         map.serialize_entry("order", entry.order().letter())?;
         map.serialize_entry("encoding", &entry.encoding())?;
-        map.serialize_entry("offset", &entry.offset())?;
+        // Of a part that is not open only the name is known.
+        let offset = self.1.is_none().then(|| entry.offset());
+        map.serialize_entry("offset", &offset)?;
+        if let Some(part) = self.1 {
+            map.serialize_entry("part", part)?;
+        }
         map.serialize_entry("stored_bytes", &entry.stored_len())?;
         map.serialize_entry("nbytes", &entry.nbytes())?;
         for (key, value) in entry.extras() {
@@ -101,7 +106,10 @@ pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
             facts: Pairs(facts.map(|(key, value)| (key.into(), value)).collect()),
             metadata: Pairs(metadata.map(|(key, value)| (key.into(), value)).collect()),
             metadata_fault: archive.metadata_fault().map(|error| error.to_string()),
-            tensors: entries.into_iter().map(Line).collect(),
+            tensors: entries
+                .into_iter()
+                .map(|entry| Line(entry, archive.part_of(&entry)))
+                .collect(),
         })?;
     } else if args.markdown {
         let path = input.path.display().to_string();
@@ -164,15 +172,22 @@ fn listing(
     if turned {
         out.line("  order: column-major, all tensors")?;
     }
-    let head = ["name", "dtype", "shape", "bytes", "offset", ""].map(String::from);
-    let mut columns = Columns::new(&[3, 4]);
+    let place = match entries.iter().any(|entry| archive.part_of(entry).is_some()) {
+        true => "part",
+        false => "offset",
+    };
+    let head = ["name", "dtype", "shape", "bytes", place, ""].map(String::from);
+    let mut columns = match place {
+        "part" => Columns::new(&[3]),
+        _ => Columns::new(&[3, 4]),
+    };
     columns.note(&head);
     for entry in entries {
-        columns.note(&row(entry, turned));
+        columns.note(&row(archive, entry, turned));
     }
     out.line(&bold(&columns.line(&head)))?;
     for entry in entries {
-        out.line(&columns.line(&row(entry, turned)))?;
+        out.line(&columns.line(&row(archive, entry, turned)))?;
     }
     totals(entries, out)
 }
@@ -199,13 +214,16 @@ fn totals(entries: &[Entry<'_>], out: &mut Out) -> Result<(), Failure> {
 }
 
 /// What a tensor's line says, column by column.
-fn row(entry: &Entry<'_>, turned: bool) -> [String; 6] {
+fn row(archive: &Archive, entry: &Entry<'_>, turned: bool) -> [String; 6] {
     [
         shown(entry.name()).into_owned(),
         escape(&entry.dtype_name()).into_owned(),
         entry.shape().to_string(),
         entry.nbytes().map_or("?".into(), |bytes| bytes.to_string()),
-        format!("{:#x}", entry.offset()),
+        match archive.part_of(entry) {
+            Some(part) => escape(part).into_owned(),
+            None => format!("{:#x}", entry.offset()),
+        },
         notes(entry, turned),
     ]
 }

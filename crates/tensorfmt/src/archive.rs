@@ -379,6 +379,16 @@ impl Archive {
         }
     }
 
+    /// The part of a set that holds a tensor's bytes, as the set names it; `None` where they are in the
+    /// file itself.
+    pub fn part_of(&self, entry: &Entry<'_>) -> Option<&str> {
+        match (self, entry) {
+            #[cfg(feature = "aero")]
+            (Self::AeroSet(set), Entry::AeroSet(entry)) => set.part_of(entry),
+            _ => None,
+        }
+    }
+
     /// Facts about the file as a whole that are no metadata, under the keys of listings.
     pub fn facts(&self) -> Vec<(&'static str, Value)> {
         with_inner!(self, archive => archive.facts())

@@ -40,7 +40,9 @@ struct Line<'a> {
     values: u64,
     order: &'static str,
     encoding: String,
-    offset: u64,
+    offset: Option<u64>,
+    /// The part of a set that holds it.
+    part: Option<String>,
     stored_bytes: Option<u64>,
     nbytes: Option<u64>,
     notes: Vec<(String, String)>,
@@ -133,7 +135,10 @@ pub(crate) fn write(
         };
         let mut findings = measured.iter().map(|(_, finding)| finding);
         for entry in entries {
-            put(&format!("{comma}{}", data(&line(entry, findings.next()))?))?;
+            put(&format!(
+                "{comma}{}",
+                data(&line(archive, entry, findings.next()))?
+            ))?;
             comma = ",";
         }
     }
@@ -148,7 +153,8 @@ fn data(value: &impl Serialize) -> Result<String, Failure> {
     Ok(json.replace('<', "\\u003c"))
 }
 
-fn line<'a>(entry: &Entry<'_>, finding: Option<&'a Finding>) -> Line<'a> {
+fn line<'a>(archive: &Archive, entry: &Entry<'_>, finding: Option<&'a Finding>) -> Line<'a> {
+    let part = archive.part_of(entry);
     Line {
         name: shown(entry.name()).into_owned(),
         dtype: escape(&entry.dtype_name()).into_owned(),
@@ -156,7 +162,8 @@ fn line<'a>(entry: &Entry<'_>, finding: Option<&'a Finding>) -> Line<'a> {
         values: entry.shape().elements(),
         order: entry.order().letter(),
         encoding: escape(&entry.encoding()).into_owned(),
-        offset: entry.offset(),
+        offset: part.is_none().then(|| entry.offset()),
+        part: part.map(|part| escape(part).into_owned()),
         stored_bytes: entry.stored_len(),
         nbytes: entry.nbytes(),
         notes: extras(entry),

@@ -128,6 +128,38 @@ fn a_model_comes_back_from_every_format_with_its_metadata() {
     }
 }
 
+/// A tensor of a set has no offset as long as its part isn't open: the part is what is known.
+#[test]
+fn a_set_lists_the_part_of_each_tensor() {
+    let scratch = Scratch::new();
+    model(&scratch, "m.safetensors", &[]);
+    let parts = ["--max-shard-bytes", "1300", "--max-part-shards", "1", "-q"];
+    let convert = ["convert", "m.safetensors", "m.aeroset.json"];
+    let run = scratch.run(&[&convert[..], &parts].concat());
+    assert_eq!(run.code, 0, "{run:?}");
+    let run = scratch.run(&["inspect", "m.aeroset.json"]);
+    let of = |name: &str, text: &str| {
+        let line = text
+            .lines()
+            .find(|line| line.trim_start().starts_with(name));
+        line.unwrap_or_default().to_owned()
+    };
+    assert!(of("name", &run.out).contains("part"), "{}", run.out);
+    assert!(of("a ", &run.out).contains("part-000.aero"), "{}", run.out);
+    assert!(of("e ", &run.out).contains("part-003.aero"), "{}", run.out);
+    assert!(!run.out.contains("0x"), "{}", run.out);
+    let listing = scratch.run(&["inspect", "m.aeroset.json", "--json"]).json();
+    let first = &listing["tensors"][0];
+    assert_eq!(
+        (&first["part"], &first["offset"]),
+        (&"part-000.aero".into(), &().into())
+    );
+    let run = scratch.run(&["inspect", "m.aeroset.json", "--html", "m.html"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let page = fs::read_to_string(scratch.path("m.html")).unwrap();
+    assert!(page.contains("\"part\":\"part-003.aero\""));
+}
+
 #[test]
 fn options_that_make_no_sense_are_usage_errors() {
     let scratch = Scratch::new();
