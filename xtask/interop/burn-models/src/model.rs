@@ -33,7 +33,10 @@ impl<B: Backend> Encoder<B> {
         let steps: Vec<i64> = (0..4).map(|at| i64::from(at) << 20).collect();
         let id = ParamId::new;
         Self {
-            weight: Param::initialized(id(), Tensor::from_data(TensorData::new(weight, [12, 5]), device)),
+            weight: Param::initialized(
+                id(),
+                Tensor::from_data(TensorData::new(weight, [12, 5]), device),
+            ),
             bias: Param::initialized(id(), Tensor::from_data(TensorData::new(bias, [5]), device)),
             mask: Param::initialized(id(), Tensor::from_data(TensorData::new(mask, [9]), device)),
             steps: Param::initialized(id(), Tensor::from_data(TensorData::new(steps, [4]), device)),
@@ -68,8 +71,17 @@ pub fn run(folder: &Path, change: impl FnOnce(&Path, &Path)) {
     let before = loaded.data();
     assert!(before != whole.encoder.data(), "nothing would be compared");
     let mut file = BurnpackStore::from_file(&changed);
-    let result = loaded.load_from(&mut file).expect("Burn loads what is left");
-    assert!(result.errors.is_empty() && result.missing.is_empty(), "{result:?}");
+    let result = loaded
+        .load_from(&mut file)
+        .expect("Burn loads what is left");
+    assert!(
+        result.errors.is_empty() && result.missing.is_empty(),
+        "{result:?}"
+    );
     assert_eq!(result.applied.len(), 4, "{result:?}");
-    assert_eq!(loaded.data(), whole.encoder.data(), "the values are those that were saved");
+    assert_eq!(
+        loaded.data(),
+        whole.encoder.data(),
+        "the values are those that were saved"
+    );
 }
