@@ -214,6 +214,37 @@ pub enum Rule {
         /// Bytes that no tensor has.
         bytes: u64,
     },
+    /// A file that git or a hub keeps elsewhere has to be fetched first.
+    LfsPointer,
+    /// The index of a set is UTF-8.
+    IndexUtf8,
+    /// The index of a set is JSON.
+    IndexJson {
+        /// What had to be there.
+        expected: &'static str,
+        /// The byte that is there, `None` at the end.
+        got: Option<u8>,
+    },
+    /// Text in the JSON of an index is as in that of a header.
+    IndexText,
+    /// No key of an index is there twice.
+    IndexTwice,
+    /// The index of a set has an object `weight_map` of names to files.
+    WeightMap,
+    /// A shard is a file in the folder of the index or below it: a relative path with `/` between its
+    /// parts, none of them empty, `.` or `..`, and not the index itself.
+    ShardPath,
+    /// Every shard that the index names is there, and a file.
+    ShardMissing {
+        /// How many tensors it should have.
+        tensors: u64,
+    },
+    /// Every tensor of the index is in the shard that it names.
+    SetTensor,
+    /// Every tensor of the index is in the shard that it names, not in another one.
+    SetShard,
+    /// The index names every tensor of its shards.
+    SetUnlisted,
 }
 
 /// The [`rule_id`](Error::rule_id) of a file that ends too early.
@@ -244,6 +275,29 @@ impl Rule {
             Self::Hole { .. } => "safetensors.data.hole",
             Self::Overlap { .. } => "safetensors.data.overlap",
             Self::Trailing { .. } => "safetensors.data.trailing",
+            Self::LfsPointer => "safetensors.lfs_pointer",
+            Self::IndexUtf8 => "safetensors.index.utf8",
+            Self::IndexJson { .. } => "safetensors.index.json",
+            Self::IndexText => "safetensors.index.text",
+            Self::IndexTwice => "safetensors.index.twice",
+            Self::WeightMap => "safetensors.index.weight_map",
+            Self::ShardPath => "safetensors.index.path",
+            Self::ShardMissing { .. } => "safetensors.set.shard_missing",
+            Self::SetTensor => "safetensors.set.tensor_missing",
+            Self::SetShard => "safetensors.set.tensor_elsewhere",
+            Self::SetUnlisted => "safetensors.set.unlisted",
+        }
+    }
+}
+
+#[cfg(feature = "std")]
+impl Rule {
+    /// The same about the JSON of an index, which is read as that of a header is.
+    pub(crate) fn of_index(self) -> Self {
+        match self {
+            Self::HeaderJson { expected, got } => Self::IndexJson { expected, got },
+            Self::HeaderText => Self::IndexText,
+            rule => rule,
         }
     }
 }
@@ -344,6 +398,42 @@ impl fmt::Display for Rule {
             Self::Trailing { bytes } => {
                 write!(f, "{bytes} bytes at the end of the file are no tensor's")
             }
+            Self::LfsPointer => f.write_str("a Git LFS pointer, not the file itself"),
+            Self::IndexUtf8 => f.write_str("the index is not UTF-8"),
+            Self::IndexJson {
+                expected,
+                got: Some(byte),
+            } => write!(
+                f,
+                "the index is no JSON: {expected} expected, {} found",
+                Byte(byte)
+            ),
+            Self::IndexJson {
+                expected,
+                got: None,
+            } => write!(
+                f,
+                "the index is no JSON: it ends where {expected} is expected"
+            ),
+            Self::IndexText => f.write_str(
+                "a bare control character, an unknown escape or half of a surrogate pair in a text \
+                 of the index",
+            ),
+            Self::IndexTwice => f.write_str("the index has the key twice"),
+            Self::WeightMap => f.write_str("the index has no weight_map of names to files"),
+            Self::ShardPath => {
+                f.write_str("its shard is no path to a file in the folder of the index or below:")
+            }
+            Self::ShardMissing { tensors: 1 } => {
+                f.write_str("the shard is missing, or no file; one tensor should be in it")
+            }
+            Self::ShardMissing { tensors } => write!(
+                f,
+                "the shard is missing, or no file; {tensors} tensors should be in it"
+            ),
+            Self::SetTensor => f.write_str("the index has it in this shard, which doesn't"),
+            Self::SetShard => f.write_str("the index has it in this shard; it is in"),
+            Self::SetUnlisted => f.write_str("the index doesn't name it in this shard"),
         }
     }
 }
@@ -457,6 +547,12 @@ pub enum BuildError {
         expected: u64,
         /// The length that it has.
         got: u64,
+    },
+    /// The index of a set has a name that says what it is.
+    #[error("{path}: the index of a set is named STEM.safetensors.index.json")]
+    SetName {
+        /// The path that was given.
+        path: String,
     },
     /// Keys were given before any tensor was added.
     #[error("no tensor was added yet that keys could be given to")]

@@ -403,6 +403,28 @@ pub(crate) fn put_text(text: &str, out: &mut String) {
     out.push('"');
 }
 
+/// Appends a text in quotes as Python's `json` writes it: in ASCII, all else escaped.
+#[cfg(feature = "std")]
+pub(crate) fn put_ascii(text: &str, out: &mut String) {
+    let start = out.len();
+    put_text(text, out);
+    if out.get(start..).is_some_and(str::is_ascii) {
+        return;
+    }
+    let plain = out.split_off(start);
+    let mut units = [0; 2];
+    for character in plain.chars() {
+        match character.is_ascii() {
+            true => out.push(character),
+            false => {
+                for unit in character.encode_utf16(&mut units) {
+                    out.push_str(&alloc::format!("\\u{unit:04x}"));
+                }
+            }
+        }
+    }
+}
+
 /// A value of JSON that is known to be right.
 pub(crate) fn decode(json: &str) -> Value {
     decode_checked(json).unwrap_or_else(|_| Value::Text(json.into()))

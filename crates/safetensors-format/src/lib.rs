@@ -68,6 +68,8 @@ mod layout;
 mod limits;
 mod meta;
 mod read;
+#[cfg(feature = "std")]
+mod set;
 mod write;
 
 pub use dtype::DTypeCode;
@@ -75,6 +77,8 @@ pub use error::{BuildError, Error, Rule, TRUNCATED, Unsupported};
 pub use limits::Limits;
 pub use meta::{Extra, MetaEntry};
 pub use read::{Archive, Entry, ReadOptions};
+#[cfg(feature = "std")]
+pub use set::Set;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{

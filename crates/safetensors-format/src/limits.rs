@@ -44,6 +44,8 @@ impl Default for Limits {
     }
 }
 
+/// What the libraries that write sets put into a shard.
+pub(crate) const MAX_SHARD: u64 = 5_000_000_000;
 /// The longest header that the format's own library reads.
 pub(crate) const MAX_HEADER: u64 = 100_000_000;
 /// How deep a value may nest that is handed out as a [`Value`](tensor_core::Value), which takes

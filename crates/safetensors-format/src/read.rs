@@ -18,6 +18,8 @@ use crate::{BuildError, DTypeCode, Error, Limits, Result, Unsupported};
 pub struct ReadOptions {
     /// What the reader takes on.
     pub limits: Limits,
+    /// Whether a set opens though shards are missing or damaged, with the tensors that are there.
+    pub salvage: bool,
 }
 
 /// An open `.safetensors` file: its metadata and a list of its tensors, whose data is read on
@@ -172,6 +174,12 @@ impl Archive {
             source: Arc::new(source),
             index: Arc::new(index),
         })
+    }
+
+    /// What its entries know it by.
+    #[cfg(feature = "std")]
+    pub(crate) fn id(&self) -> tensor_core::ArchiveId {
+        self.index.id
     }
 
     /// All tensors, in the order of the header, which need not be that of the data.

@@ -9,7 +9,7 @@ use tensor_core::{
 };
 
 use crate::layout::{Header, METADATA, PREFIX};
-use crate::limits::MAX_HEADER;
+use crate::limits::{MAX_HEADER, MAX_SHARD};
 use crate::{Archive, BuildError, DTypeCode, Entry, Error, Result};
 
 /// Collects tensors and metadata, then writes a file at once.
@@ -37,6 +37,10 @@ use crate::{Archive, BuildError, DTypeCode, Entry, Error, Result};
 /// ```
 pub struct Builder {
     max_header_bytes: u64,
+    /// Of the data of a set's shard.
+    pub(crate) max_shard_bytes: u64,
+    /// Which tensors begin a shard, where that is asked for.
+    pub(crate) shard_starts: Vec<usize>,
     metadata: Vec<(String, String)>,
     metadata_names: NameTable,
     tensors: Vec<Planned>,
@@ -57,6 +61,8 @@ impl Default for Builder {
     fn default() -> Self {
         Self {
             max_header_bytes: MAX_HEADER,
+            max_shard_bytes: MAX_SHARD,
+            shard_starts: Vec::new(),
             metadata: Vec::new(),
             metadata_names: NameTable::default(),
             tensors: Vec::new(),
@@ -76,6 +82,24 @@ impl Builder {
     /// library reads.
     pub fn max_header_bytes(&mut self, bytes: u64) -> &mut Self {
         self.max_header_bytes = bytes;
+        self
+    }
+
+    /// How much data a shard of a set may have; 5,000,000,000 bytes unless set. A tensor that is larger
+    /// has a shard of its own.
+    pub fn max_shard_bytes(&mut self, bytes: u64) -> &mut Self {
+        self.max_shard_bytes = bytes;
+        self
+    }
+
+    /// Has the shards of a set start with these tensors, counted in the order of the calls, whatever
+    /// [`max_shard_bytes`](Self::max_shard_bytes) is; the first one always starts one. None for shards
+    /// by size.
+    #[cfg(feature = "std")]
+    pub fn shards_start_at(&mut self, tensors: impl IntoIterator<Item = usize>) -> &mut Self {
+        self.shard_starts = tensors.into_iter().collect();
+        self.shard_starts.sort_unstable();
+        self.shard_starts.dedup();
         self
     }
 
@@ -260,9 +284,14 @@ impl Builder {
     /// Whether the data gets another order than the calls had, so that all of it is aligned; the
     /// header keeps theirs.
     pub fn data_reordered(&self) -> bool {
+        self.is_unaligned(0..self.tensors.len())
+    }
+
+    /// Whether the data of these tensors, one after the other, would not be aligned.
+    fn is_unaligned(&self, tensors: impl Iterator<Item = usize>) -> bool {
         // The data starts at a multiple of the largest element's size.
         let mut offset = 0u64;
-        self.tensors.iter().any(|tensor| {
+        tensors.filter_map(|at| self.tensors.get(at)).any(|tensor| {
             let aligned = offset % tensor.code.align() == 0;
             offset = offset.wrapping_add(tensor.len);
             !aligned
@@ -334,14 +363,30 @@ impl Builder {
     ) -> Result<()> {
         // What the format can't hold fails before the first byte.
         let plan = self.plan()?;
-        let sources = self.tensors.iter().map(|tensor| &*tensor.data);
-        let file = tensor_core::AtomicFile::create_from(path, sources, options)?;
+        let file = tensor_core::AtomicFile::create_from(path, self.sources(), options)?;
         let mut sink = Sink::new(file);
         self.write(&plan, &mut sink, options)?;
         Ok(sink.into_inner().commit()?)
     }
 
-    fn write<O: Output>(
+    /// Where the data comes from.
+    #[cfg(feature = "std")]
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &dyn Source> {
+        self.tensors.iter().map(|tensor| &*tensor.data)
+    }
+
+    /// How many bytes each tensor has.
+    #[cfg(feature = "std")]
+    pub(crate) fn lens(&self) -> impl Iterator<Item = u64> {
+        self.tensors.iter().map(|tensor| tensor.len)
+    }
+
+    #[cfg(feature = "std")]
+    pub(crate) fn name(&self, at: usize) -> Option<&str> {
+        self.tensors.get(at).map(|tensor| &*tensor.name)
+    }
+
+    pub(crate) fn write<O: Output>(
         &self,
         plan: &Plan,
         sink: &mut Sink<O>,
@@ -364,9 +409,15 @@ impl Builder {
     }
 
     fn plan(&self) -> Result<Plan> {
-        let mut order: Vec<usize> = (0..self.tensors.len()).collect();
+        let all: Vec<usize> = (0..self.tensors.len()).collect();
+        self.plan_of(&all)
+    }
+
+    /// The file of these tensors, whose positions rise.
+    pub(crate) fn plan_of(&self, tensors: &[usize]) -> Result<Plan> {
+        let mut order = tensors.to_vec();
         let tensor = |at: usize| self.tensors.get(at);
-        if self.data_reordered() {
+        if self.is_unaligned(tensors.iter().copied()) {
             let align = |at| tensor(at).map_or(0, |tensor| tensor.code.align());
             order.sort_by_key(|&at| core::cmp::Reverse(align(at)));
         }
@@ -376,7 +427,12 @@ impl Builder {
             let len = tensor(at).map_or(0, |tensor| tensor.len);
             let begin = end;
             end = begin.checked_add(len).ok_or(BuildError::TooLarge)?;
-            if let Some(range) = ranges.get_mut(at) {
+            let place = match tensors.get(at) {
+                // All tensors of the builder.
+                Some(&same) if same == at => Some(at),
+                _ => tensors.binary_search(&at).ok(),
+            };
+            if let Some(range) = place.and_then(|place| ranges.get_mut(place)) {
                 *range = (begin, end);
             }
         }
@@ -388,7 +444,8 @@ impl Builder {
             pairs.sort_unstable();
             header.put_metadata(pairs.into_iter());
         }
-        for (tensor, range) in self.tensors.iter().zip(ranges) {
+        let members = tensors.iter().filter_map(|&at| tensor(at));
+        for (tensor, range) in members.zip(ranges) {
             let (code, shape) = (&tensor.code, &tensor.shape);
             header.put_tensor(&tensor.name, code, shape, range, &tensor.extras);
         }
@@ -422,12 +479,12 @@ impl Planned {
     }
 }
 
-struct Plan {
+pub(crate) struct Plan {
     /// All before the data.
     start: Vec<u8>,
     /// The tensors in the order of their data.
     order: Vec<usize>,
-    file_len: u64,
+    pub(crate) file_len: u64,
 }
 
 fn extras_of(entry: &Entry) -> Vec<(String, String)> {

@@ -51,6 +51,8 @@ mod names;
 mod notice;
 mod options;
 pub mod parallel;
+#[cfg(feature = "std")]
+mod pool;
 mod report;
 mod shape;
 mod sink;
@@ -83,6 +85,8 @@ pub use names::{DuplicateName, NameTable};
 #[cfg(feature = "std")]
 pub use notice::Notice;
 pub use options::{Progress, Ticker, VerifyOptions, WriteOptions};
+#[cfg(feature = "std")]
+pub use pool::{FilePool, PooledFile};
 pub use report::{Item, Outcome, Report};
 pub use shape::{Order, Shape};
 pub use sink::{Output, Sink, SinkError, TransferError, hinted_vec};

@@ -109,6 +109,40 @@ impl NameTable {
         Ok(table)
     }
 
+    /// The table of so many names that are in no list: `name_at` knows the one at a position.
+    ///
+    /// ```
+    /// use tensor_core::NameTable;
+    ///
+    /// let names = "a.b.c";
+    /// let name_at = |at: usize| &names[2 * at..2 * at + 1];
+    /// let table = NameTable::of_positions(3, name_at).unwrap();
+    /// assert_eq!(table.find_at(name_at, "c"), Some(2));
+    /// ```
+    ///
+    /// # Errors
+    /// The first name that is there twice.
+    pub fn of_positions<'a>(
+        names: usize,
+        name_at: impl Fn(usize) -> &'a str,
+    ) -> Result<Self, DuplicateName> {
+        let mut table = Self::with_capacity(names);
+        for second in 0..names {
+            let name = name_at(second);
+            let hash = table.hasher.hash_one(name);
+            match table.slot(hash, |at| name_at(at) == name) {
+                Ok(first) => return Err(DuplicateName { first, second }),
+                Err(free) => {
+                    if let Some(slot) = table.slots.get_mut(free) {
+                        *slot = Slot::new(second, hash);
+                        table.len += 1;
+                    }
+                }
+            }
+        }
+        Ok(table)
+    }
+
     /// Adds the name at `position` of `list`.
     ///
     /// # Errors

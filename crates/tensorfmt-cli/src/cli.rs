@@ -237,8 +237,12 @@ pub(crate) struct Convert {
     /// Which checksum every tensor gets (to ztensor)
     #[arg(long, value_name = "NAME")]
     pub(crate) checksum: Option<ChecksumArg>,
-    /// How many bytes fill a shard (to aero)
-    #[arg(long, value_name = "BYTES")]
+    /// How many bytes fill a shard (to aero, to sets)
+    #[arg(
+        long = "max-shard-size",
+        alias = "max-shard-bytes",
+        value_name = "BYTES"
+    )]
     pub(crate) max_shard_bytes: Option<u64>,
     /// How many shards a part has (to aeroset)
     #[arg(long, value_name = "N")]

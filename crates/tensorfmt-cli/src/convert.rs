@@ -30,10 +30,18 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     let edits = Edits::new(args)?;
     let output = Output::new(&args.output);
     output.takes_bytes(args.json)?;
-    if output == Output::Stdout && target == Target::AeroSet {
+    if output == Output::Stdout && target.is_set() {
         return Err(Failure::usage(
             "a set is several files, which standard output can't take",
         ));
+    }
+    if let (Output::Path(path), Target::SafetensorsSet) = (&output, target) {
+        if Target::from_path(path) != Some(target) {
+            return Err(Failure::usage(format!(
+                "{}: the index of a set is named STEM.safetensors.index.json",
+                path.display()
+            )));
+        }
     }
     let itself = same_name(&args.input, &args.output);
     // The input is edited safely: it is replaced by a file that is complete.
@@ -49,7 +57,7 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     };
     let archive = archive.map_err(|error| Failure::about(&input.path, &error))?;
     // One file may take its own place.
-    let alone = itself && target != Target::AeroSet && archive.files().len() == 1;
+    let alone = itself && !target.is_set() && archive.files().len() == 1;
     if let (Output::Path(path), false) = (&output, alone) {
         is_not_input(&archive, &input.path, path)?;
     }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
+use tensor_core::Kind;
 use tensorfmt::{Archive, FileSource, ReadOptions};
 
 use crate::cli::Common;
@@ -48,6 +49,19 @@ impl Input {
         self.open_with(&options)
     }
 
+    /// Opens the file to check it: a set of which something is missing with what is there, so that all that
+    /// is wrong with it can be said.
+    pub(crate) fn open_to_verify(&self) -> Result<Archive, tensorfmt::Error> {
+        let opened = self.open();
+        match &opened {
+            Err(error) if error.kind() != Kind::Io => match self.salvage() {
+                Ok(archive) if !archive.faults().is_empty() => Ok(archive),
+                _ => opened,
+            },
+            _ => opened,
+        }
+    }
+
     fn open_with(&self, options: &ReadOptions) -> Result<Archive, tensorfmt::Error> {
         match &self.spooled {
             Some(file) => {
@@ -62,8 +76,11 @@ impl Input {
     /// Says what is not quite right with a file that opens: metadata that can't be read, which may also say
     /// how tensors are meant, and tensors of a set that its index doesn't list.
     pub(crate) fn warn(&self, archive: &Archive) {
+        let path = self.path.display();
+        for what in archive.oddities().iter().chain(&archive.faults()) {
+            complain(&escape(&format!("note: {path}: {what}")));
+        }
         for (part, name) in archive.unlisted() {
-            let path = self.path.display();
             complain(&escape(&format!(
                 "note: {path}: {part} holds {name:?}, which the index doesn't list: it is left out"
             )));

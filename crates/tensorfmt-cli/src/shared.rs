@@ -24,7 +24,7 @@ impl Key {
     /// `None` where sharing isn't worth a thought, or an offset doesn't say which bytes they are: those of a
     /// set are in its parts.
     fn of(entry: &Entry<'_>) -> Option<Self> {
-        if matches!(entry, Entry::AeroSet(_)) {
+        if matches!(entry, Entry::AeroSet(_) | Entry::SafetensorsSet(_)) {
             return None;
         }
         let stored = entry.stored_len()?;

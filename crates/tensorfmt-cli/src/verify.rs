@@ -111,7 +111,7 @@ fn unreadable(path: &Path, failure: &Failure) -> File {
 
 fn check(input: &Input, strict: bool, common: &Common) -> File {
     let mut file = File::new(&input.path);
-    let checked = input.open().and_then(|archive| {
+    let checked = input.open_to_verify().and_then(|archive| {
         file.format = Some(archive.format().name());
         file.version = Some(archive.version());
         verify(&archive, strict, common)

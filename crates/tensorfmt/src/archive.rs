@@ -40,6 +40,9 @@ pub enum Archive {
     /// A safetensors file.
     #[cfg(feature = "safetensors")]
     Safetensors(safetensors_format::Archive),
+    /// A set of safetensors files.
+    #[cfg(feature = "safetensors")]
+    SafetensorsSet(safetensors_format::Set),
     /// Never there: what keeps a build without any codec a program.
     #[doc(hidden)]
     Never(Infallible),
@@ -70,6 +73,9 @@ pub enum Entry<'a> {
     /// Of a safetensors file.
     #[cfg(feature = "safetensors")]
     Safetensors(&'a safetensors_format::Entry),
+    /// Of a set of safetensors files.
+    #[cfg(feature = "safetensors")]
+    SafetensorsSet(&'a safetensors_format::Entry),
     /// Never there.
     #[doc(hidden)]
     Never(&'a Infallible),
@@ -93,6 +99,8 @@ macro_rules! with_inner {
             Self::Primitiv($inner) => $body,
             #[cfg(feature = "safetensors")]
             Self::Safetensors($inner) => $body,
+            #[cfg(feature = "safetensors")]
+            Self::SafetensorsSet($inner) => $body,
             Self::Never(never) => never_there(never),
         }
     };
@@ -116,6 +124,8 @@ macro_rules! with_both {
             (Self::Primitiv($a), Entry::Primitiv($e)) => $body,
             #[cfg(feature = "safetensors")]
             (Self::Safetensors($a), Entry::Safetensors($e)) => $body,
+            #[cfg(feature = "safetensors")]
+            (Self::SafetensorsSet($a), Entry::SafetensorsSet($e)) => $body,
             #[allow(unreachable_patterns, reason = "a build may have one codec only")]
             _ => $other,
         }
@@ -142,6 +152,12 @@ impl Archive {
         if is_set(&source, path)? {
             let set = aero_format::Set::open_with(path, &aero_options(options))?;
             return Ok(Self::AeroSet(set));
+        }
+        #[cfg(feature = "safetensors")]
+        if is_index(&source, path)? {
+            let own = safetensors_options(options);
+            let set = safetensors_format::Set::open_with(path, &own)?;
+            return Ok(Self::SafetensorsSet(set));
         }
         Self::open_source(source, Some(path), options).map_err(|error| error.in_file(path))
     }
@@ -214,8 +230,7 @@ impl Archive {
             }
             #[cfg(feature = "safetensors")]
             Format::Safetensors => {
-                let mut own = safetensors_format::ReadOptions::default();
-                options.set_limits(|name, value| own.limits.set(name, value));
+                let own = safetensors_options(options);
                 let archive = safetensors_format::Archive::from_source(source, &own)?;
                 Ok(Self::Safetensors(archive))
             }
@@ -270,7 +285,7 @@ impl Archive {
             #[cfg(feature = "primitiv")]
             Self::Primitiv(_) => Format::Primitiv,
             #[cfg(feature = "safetensors")]
-            Self::Safetensors(_) => Format::Safetensors,
+            Self::Safetensors(_) | Self::SafetensorsSet(_) => Format::Safetensors,
             Self::Never(never) => never_there(never),
         }
     }
@@ -309,6 +324,8 @@ impl Archive {
             Self::Primitiv(archive) => archive.file().cloned().into_iter().collect(),
             #[cfg(feature = "safetensors")]
             Self::Safetensors(archive) => archive.file().cloned().into_iter().collect(),
+            #[cfg(feature = "safetensors")]
+            Self::SafetensorsSet(set) => set.file_ids(),
             Self::Never(never) => never_there(never),
         }
     }
@@ -332,6 +349,8 @@ impl Archive {
             Self::Safetensors(archive) => {
                 archive.entries().iter().map(Entry::Safetensors).collect()
             }
+            #[cfg(feature = "safetensors")]
+            Self::SafetensorsSet(set) => set.entries().iter().map(Entry::SafetensorsSet).collect(),
             Self::Never(never) => never_there(never),
         }
     }
@@ -353,6 +372,8 @@ impl Archive {
             Self::Primitiv(archive) => archive.entry(name).map(Entry::Primitiv),
             #[cfg(feature = "safetensors")]
             Self::Safetensors(archive) => archive.entry(name).map(Entry::Safetensors),
+            #[cfg(feature = "safetensors")]
+            Self::SafetensorsSet(set) => set.entry(name).map(Entry::SafetensorsSet),
             Self::Never(never) => never_there(never),
         }
     }
@@ -369,12 +390,37 @@ impl Archive {
         with_inner!(self, archive => archive.metadata_fault())
     }
 
-    /// Tensors that are there and that no entry is for: what a part of an AERO set holds and its index
-    /// doesn't list, each with the name of its part. Opens every part.
+    /// Tensors that are there and that no entry is for: what a part of a set holds and its index doesn't
+    /// list, each with the name of its part. Opens every part.
     pub fn unlisted(&self) -> Vec<(String, String)> {
         match self {
             #[cfg(feature = "aero")]
             Self::AeroSet(set) => set.unlisted(),
+            #[cfg(feature = "safetensors")]
+            Self::SafetensorsSet(set) => {
+                let owned = |(shard, name): (&str, &str)| (shard.to_owned(), name.to_owned());
+                set.unlisted().map(owned).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// What is odd about the files of a set, and no fault: shards that its index doesn't name, a total
+    /// size that is wrong.
+    pub fn oddities(&self) -> &[String] {
+        match self {
+            #[cfg(feature = "safetensors")]
+            Self::SafetensorsSet(set) => set.oddities(),
+            _ => &[],
+        }
+    }
+
+    /// What [`salvage`](ReadOptions::salvage) went past when a set was opened: parts that are missing or
+    /// damaged, tensors that are not where its index has them.
+    pub fn faults(&self) -> Vec<String> {
+        match self {
+            #[cfg(feature = "safetensors")]
+            Self::SafetensorsSet(set) => set.faults().iter().map(ToString::to_string).collect(),
             _ => Vec::new(),
         }
     }
@@ -385,6 +431,8 @@ impl Archive {
         match (self, entry) {
             #[cfg(feature = "aero")]
             (Self::AeroSet(set), Entry::AeroSet(entry)) => set.part_of(entry),
+            #[cfg(feature = "safetensors")]
+            (Self::SafetensorsSet(set), Entry::SafetensorsSet(entry)) => set.shard_of(entry),
             _ => None,
         }
     }
@@ -463,6 +511,10 @@ impl Archive {
             (Self::Safetensors(archive), Entry::Safetensors(entry)) => {
                 crate::codec::safetensors::model_tensor(archive, entry)
             }
+            #[cfg(feature = "safetensors")]
+            (Self::SafetensorsSet(set), Entry::SafetensorsSet(entry)) => {
+                crate::codec::safetensors::set_tensor(set, entry)
+            }
             _ => crate::codec::tensor(
                 entry.name(),
                 entry.dtype(),
@@ -525,6 +577,31 @@ fn aero_options(options: &ReadOptions) -> aero_format::ReadOptions {
     own.salvage = options.salvage;
     options.set_limits(|name, value| own.limits.set(name, value));
     own
+}
+
+#[cfg(feature = "safetensors")]
+fn safetensors_options(options: &ReadOptions) -> safetensors_format::ReadOptions {
+    let mut own = safetensors_format::ReadOptions::default();
+    own.salvage = options.salvage;
+    options.set_limits(|name, value| own.limits.set(name, value));
+    own
+}
+
+/// Whether a file is the index of a set of safetensors: by its name, or by the beginning of its JSON.
+#[cfg(feature = "safetensors")]
+fn is_index(source: &FileSource, path: &Path) -> Result<bool> {
+    /// As much as comes before the map of a file whose other keys are few.
+    const HEAD: u64 = 4096;
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().to_ascii_lowercase());
+    if name.is_some_and(|name| name.ends_with(".index.json")) {
+        return Ok(true);
+    }
+    let head = source.read(0..source.size().min(HEAD))?;
+    let is_json = head.trim_ascii_start().starts_with(b"{");
+    let map = b"\"weight_map\"";
+    Ok(is_json && head.windows(map.len()).any(|window| window == map))
 }
 
 /// Whether a file is the JSON of an AERO set: by what it starts with, or by its name.

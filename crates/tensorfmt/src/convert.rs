@@ -43,6 +43,8 @@ pub enum Target {
     Primitiv,
     /// A safetensors file.
     Safetensors,
+    /// A set of safetensors files: an index, named `STEM.safetensors.index.json`, and shards.
+    SafetensorsSet,
 }
 
 impl Target {
@@ -55,12 +57,14 @@ impl Target {
         Self::AeroSet,
         Self::Primitiv,
         Self::Safetensors,
+        Self::SafetensorsSet,
     ];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AeroSet => "aeroset",
+            Self::SafetensorsSet => "safetensors-set",
             _ => self.format().name(),
         }
     }
@@ -77,8 +81,13 @@ impl Target {
     pub fn from_path(path: impl AsRef<Path>) -> Option<Self> {
         let path = path.as_ref();
         let format = Format::from_path(path)?;
-        if format == Format::Aero && path.extension().is_some_and(|ending| ending == "json") {
-            return Some(Self::AeroSet);
+        let is_json = path
+            .extension()
+            .is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+        match format {
+            Format::Aero if is_json => return Some(Self::AeroSet),
+            Format::Safetensors if is_json => return Some(Self::SafetensorsSet),
+            _ => {}
         }
         // A Shape file is one of primitiv's, but holds no tensor.
         if format == Format::Primitiv && PrimitivObject::from_path(path).is_none() {
@@ -98,8 +107,13 @@ impl Target {
             Self::Burnpack => Format::Burnpack,
             Self::Aero | Self::AeroSet => Format::Aero,
             Self::Primitiv => Format::Primitiv,
-            Self::Safetensors => Format::Safetensors,
+            Self::Safetensors | Self::SafetensorsSet => Format::Safetensors,
         }
+    }
+
+    /// Whether it is several files.
+    pub const fn is_set(self) -> bool {
+        matches!(self, Self::AeroSet | Self::SafetensorsSet)
     }
 
     /// Whether the target can hold elements of this dtype.
@@ -406,9 +420,10 @@ impl Plan {
         self.writer.encoded_len(self.data_len)
     }
 
-    /// The files that are written beside `path` as well: the parts and the index of an AERO set.
+    /// The files that are written beside `path` as well: the parts and the index of an AERO set, the shards
+    /// of one of safetensors.
     ///
-    /// Their names do not come from that of `path`, so they may belong to another set.
+    /// An AERO set's do not have their names from that of `path`, so they may belong to another set.
     pub fn files_beside(&self, path: impl AsRef<Path>) -> Vec<PathBuf> {
         self.writer.files_beside(path.as_ref())
     }
@@ -422,7 +437,7 @@ impl Plan {
     /// that is written is one of several that the source consists of.
     pub fn write_file(&self, path: impl AsRef<Path>, options: &WriteOptions<'_>) -> Result<()> {
         let path = path.as_ref();
-        let alone = self.inputs.len() < 2 && self.target != Target::AeroSet;
+        let alone = self.inputs.len() < 2 && !self.target.is_set();
         if !alone || options.in_place {
             let mut written = self.files_beside(path);
             written.push(path.to_path_buf());

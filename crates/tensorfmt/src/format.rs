@@ -16,7 +16,7 @@ pub enum Format {
     Aero,
     /// primitiv's models, parameters and optimizers.
     Primitiv,
-    /// Hugging Face's `.safetensors`.
+    /// Hugging Face's `.safetensors`, and sets of them behind a `.safetensors.index.json`.
     Safetensors,
 }
 
@@ -62,7 +62,7 @@ impl Format {
             Self::Burnpack => &["bpk"],
             Self::Aero => &["aero", "aeroset.json"],
             Self::Primitiv => &["model", "param", "optimizer", "trainer", "tensor", "shape"],
-            Self::Safetensors => &["safetensors"],
+            Self::Safetensors => &["safetensors", "safetensors.index.json", "index.json"],
         }
     }
 

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
-use safetensors_format::{Archive, Builder, DTypeCode, Entry};
-use tensor_core::{DType, Order, Value};
+use safetensors_format::{Archive, Builder, DTypeCode, Entry, Set};
+use tensor_core::{DType, FileId, Order, Value};
 
 use super::{Capabilities, Describe, DescribeEntry, Native, Prepared};
 use crate::Result;
@@ -17,6 +17,31 @@ impl Describe for Archive {
             .iter()
             .map(|meta| (meta.key().into(), meta.value().into()))
             .collect()
+    }
+}
+
+impl Describe for Set {
+    fn version_name(&self) -> String {
+        "set".into()
+    }
+
+    fn metadata_pairs(&self) -> Vec<(String, Value)> {
+        self.metadata()
+            .iter()
+            .map(|meta| (meta.key().into(), meta.value().into()))
+            .collect()
+    }
+
+    fn facts(&self) -> Vec<(&'static str, Value)> {
+        let mut facts = vec![("shards", (self.shards().len() as u64).into())];
+        let said: Vec<(Value, Value)> = self
+            .index_metadata()
+            .map(|(key, value)| (key.into(), value))
+            .collect();
+        if !said.is_empty() {
+            facts.push(("index", Value::Map(said)));
+        }
+        facts
     }
 }
 
@@ -56,6 +81,22 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
     tensor
 }
 
+/// The same of a set, where the shard that has the tensor stands for the file.
+pub(crate) fn set_tensor(set: &Set, entry: &Entry) -> ModelTensor {
+    match set.archive_of(entry) {
+        Ok(archive) => model_tensor(archive, entry),
+        // An entry of another set, which nothing here hands out.
+        Err(error) => super::tensor(
+            entry.name(),
+            entry.dtype(),
+            entry.stored_dtype(),
+            entry.shape(),
+            entry.order(),
+            Err(Unreadable::of(error)),
+        ),
+    }
+}
+
 /// The keys of a tensor's own.
 pub(crate) fn extras(native: &Native) -> impl Iterator<Item = (String, Value)> {
     let entry = match native {
@@ -84,6 +125,60 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     checksums: false,
     name: |name| (name == "__metadata__").then(|| "the name is the header's own".into()),
 };
+
+/// What the index of a set says about it that doesn't follow from its tensors.
+pub(crate) fn said_by_index(set: &Set) -> Vec<String> {
+    let keys = set.index_metadata().map(|(key, _)| key);
+    keys.filter(|key| *key != "total_parameters")
+        .map(str::to_owned)
+        .collect()
+}
+
+/// A set, with the shards that its source has unless other ones are asked for.
+pub(crate) fn build_set(
+    model: &Model,
+    tensors: Vec<Prepared>,
+    options: &Options,
+    losses: &mut Vec<Loss>,
+) -> Result<Builder> {
+    let starts = match options.max_shard_bytes {
+        None => shard_starts(&tensors),
+        Some(_) => Vec::new(),
+    };
+    let mut builder = build(model, tensors, options, losses)?;
+    if let Some(bytes) = options.max_shard_bytes {
+        builder.max_shard_bytes(bytes);
+    }
+    builder.shards_start_at(starts);
+    Ok(builder)
+}
+
+/// Where the tensors of each file begin, where they come from several files of the format one after the
+/// other.
+fn shard_starts(tensors: &[Prepared]) -> Vec<usize> {
+    let mut files: Vec<&FileId> = Vec::new();
+    let mut starts = Vec::new();
+    for (at, tensor) in tensors.iter().enumerate() {
+        let file = match &tensor.native {
+            Some(Native::Safetensors(archive, _)) => archive.file(),
+            #[allow(unreachable_patterns, reason = "a build may have one codec only")]
+            _ => None,
+        };
+        match (file, files.last()) {
+            (Some(file), Some(last)) if *last == file => {}
+            (Some(file), _) if !files.contains(&file) => {
+                files.push(file);
+                starts.push(at);
+            }
+            // Mixed, or from elsewhere.
+            _ => return Vec::new(),
+        }
+    }
+    match files.len() {
+        0 | 1 => Vec::new(),
+        _ => starts,
+    }
+}
 
 pub(crate) fn build(
     model: &Model,

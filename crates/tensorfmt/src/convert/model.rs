@@ -35,6 +35,8 @@ pub struct Model {
     /// What the writer of an AERO file chose for it as a whole.
     #[cfg(feature = "aero")]
     pub(crate) aero: Option<crate::codec::aero::Style>,
+    /// What a set's index says beside its tensors.
+    pub(crate) said_by_index: Vec<String>,
     /// How many tensors the file has.
     pub(crate) had: usize,
     /// The files that it is read from.
@@ -111,6 +113,12 @@ impl Model {
                 Archive::AeroSet(set) => Some(crate::codec::aero::Style::of_set(set)),
                 #[allow(unreachable_patterns, reason = "a build may have one codec only")]
                 _ => None,
+            },
+            said_by_index: match archive {
+                #[cfg(feature = "safetensors")]
+                Archive::SafetensorsSet(set) => crate::codec::safetensors::said_by_index(set),
+                #[allow(unreachable_patterns, reason = "a build may have one codec only")]
+                _ => Vec::new(),
             },
             had: archive.entries().len(),
             inputs: archive.files(),

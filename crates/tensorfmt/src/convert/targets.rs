@@ -31,7 +31,7 @@ pub(crate) fn capabilities(target: Target) -> Option<Capabilities> {
         #[cfg(feature = "primitiv")]
         Target::Primitiv => Some(codec::primitiv::CAPABILITIES),
         #[cfg(feature = "safetensors")]
-        Target::Safetensors => Some(codec::safetensors::CAPABILITIES),
+        Target::Safetensors | Target::SafetensorsSet => Some(codec::safetensors::CAPABILITIES),
         #[allow(unreachable_patterns, reason = "a build may have every codec")]
         _ => None,
     }
@@ -59,6 +59,8 @@ pub(crate) enum Writer {
     Primitiv(codec::primitiv::Writer),
     #[cfg(feature = "safetensors")]
     Safetensors(safetensors_format::Builder),
+    #[cfg(feature = "safetensors")]
+    SafetensorsSet(safetensors_format::Builder),
     /// Never there: what keeps a build without any codec a program.
     Never(Infallible),
 }
@@ -69,6 +71,8 @@ impl Writer {
         match self {
             #[cfg(feature = "aero")]
             Self::AeroSet(builder) => builder.set_files(path),
+            #[cfg(feature = "safetensors")]
+            Self::SafetensorsSet(builder) => builder.set_files(path).unwrap_or_default(),
             _ => {
                 let _ = path;
                 Vec::new()
@@ -92,6 +96,8 @@ impl Writer {
             Self::Primitiv(builder) => builder.encoded_len(),
             #[cfg(feature = "safetensors")]
             Self::Safetensors(builder) => builder.encoded_len().ok(),
+            #[cfg(feature = "safetensors")]
+            Self::SafetensorsSet(builder) => builder.encoded_set_len().ok(),
             Self::Never(never) => never_there(never),
         }
     }
@@ -120,9 +126,9 @@ impl Writer {
             #[cfg(feature = "aero")]
             Self::Aero(builder) => Ok(builder.write_to_with(out, options)?),
             #[cfg(feature = "aero")]
-            Self::AeroSet(_) => Err(Error::Usage(
-                "a set is several files, which one output can't take".into(),
-            )),
+            Self::AeroSet(_) => Err(several()),
+            #[cfg(feature = "safetensors")]
+            Self::SafetensorsSet(_) => Err(several()),
             #[cfg(feature = "primitiv")]
             Self::Primitiv(builder) => Ok(builder.write_to_with(out, options)?),
             #[cfg(feature = "safetensors")]
@@ -147,9 +153,15 @@ impl Writer {
             Self::Primitiv(builder) => Ok(builder.write_file_with(path, options)?),
             #[cfg(feature = "safetensors")]
             Self::Safetensors(builder) => Ok(builder.write_file_with(path, options)?),
+            #[cfg(feature = "safetensors")]
+            Self::SafetensorsSet(builder) => Ok(builder.write_set_with(path, options)?),
             Self::Never(never) => never_there(never),
         }
     }
+}
+
+fn several() -> Error {
+    Error::Usage("a set is several files, which one output can't take".into())
 }
 
 pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Plan> {
@@ -160,6 +172,14 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
     }
     let mut model = model;
     let mut losses = Vec::new();
+    for key in &model.said_by_index {
+        let reason = "said by the set's index alone, about the set as it was";
+        losses.push(Loss::new(
+            LossKind::Metadata,
+            format!("index: {key}"),
+            reason,
+        ));
+    }
     if let Some(fault) = &model.fault {
         let reason = format!("can't be read, nor what it says about tensors: {fault}");
         losses.push(Loss::new(LossKind::Metadata, "*", reason));
@@ -268,6 +288,11 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
         #[cfg(feature = "safetensors")]
         Target::Safetensors => codec::safetensors::build(&model, tensors, options, &mut losses)
             .map(Writer::Safetensors),
+        #[cfg(feature = "safetensors")]
+        Target::SafetensorsSet => {
+            codec::safetensors::build_set(&model, tensors, options, &mut losses)
+                .map(Writer::SafetensorsSet)
+        }
         #[allow(unreachable_patterns, reason = "a build may have every codec")]
         _ => Err(Error::Disabled(target.format())),
     };
@@ -348,11 +373,16 @@ fn check_options(
             "a {name} file can't be compressed with zstd"
         )));
     }
-    let sharded = options.max_shard_bytes.is_some()
+    let sharded = options.max_shard_bytes.is_some() && target != Target::SafetensorsSet
         || options.tensor_hash
         || options.ihsh
         || options.phsh.is_some()
         || options.page_align;
+    if target == Target::Safetensors && options.max_shard_bytes.is_some() {
+        let message = "a safetensors file has no shards; an output named STEM.safetensors.index.json \
+                       is a set that has";
+        return Err(Error::Usage(message.into()));
+    }
     if sharded && !aero || options.max_part_shards.is_some() && target != Target::AeroSet {
         let message = "has no shards, parts, or hashes of them; such options are AERO's";
         return Err(Error::Usage(format!("a {name} file {message}")));

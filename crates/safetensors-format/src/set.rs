@@ -1,0 +1,551 @@
+//! Models in several files: an index, and the shards that it names.
+
+mod index;
+mod write;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::string::{String, ToString};
+use std::sync::Arc;
+use std::vec::Vec;
+
+use tensor_core::{
+    ArchiveId, At, FileId, FilePool, FileSource, Item, NameTable, Outcome, Report, Source, Tensor,
+    Value, VerifyOptions,
+};
+
+use self::index::SetIndex;
+use crate::index::place;
+use crate::{Archive, BuildError, Entry, Error, MetaEntry, ReadOptions, Result, Rule, json};
+
+/// How many shards are open at once.
+const OPEN: usize = 8;
+
+/// An open set: the index `*.safetensors.index.json` and the shards that it names, read as one model.
+///
+/// Opening reads the index and every shard's header, none of the data, and holds both against each
+/// other: the index says which tensors there are and which copy of one is meant, the shards say what
+/// they are like. Of the shards a few are open at a time. Cheap to clone, and shared between threads
+/// freely.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// use safetensors_format::{Builder, Set, Tensor};
+///
+/// let path = folder.path().join("model.safetensors.index.json");
+/// let mut builder = Builder::new();
+/// builder.tensor("a", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+/// builder.tensor("b", Tensor::from_slice(&[3.0f32, 4.0], &[2])?)?;
+/// builder.max_shard_bytes(8).write_set(&path)?;
+/// assert!(folder.path().join("model-00002-of-00002.safetensors").exists());
+///
+/// let set = Set::open(&path)?;
+/// let entry = set.entry("b").ok_or("no such tensor")?;
+/// assert_eq!(set.shard_of(entry), Some("model-00002-of-00002.safetensors"));
+/// assert_eq!(set.read(entry)?.as_slice::<f32>()?, &[3.0, 4.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Set {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    path: PathBuf,
+    len: u64,
+    id: Option<FileId>,
+    shards: Vec<Shard>,
+    /// Which shard has an archive's entries: the position in `shards`, by rising id.
+    by_id: Vec<(ArchiveId, usize)>,
+    entries: Vec<Entry>,
+    names: NameTable,
+    metadata: Vec<MetaEntry>,
+    index_metadata: Vec<(Box<str>, Box<str>)>,
+    /// Tensors of shards that the index doesn't name there.
+    unlisted: Unlisted,
+    /// What is odd and no fault.
+    oddities: Vec<String>,
+    /// What a reader that salvages went past.
+    faults: Vec<Error>,
+}
+
+struct Shard {
+    name: Box<str>,
+    path: PathBuf,
+    /// `None` where it could not be opened.
+    archive: Option<Archive>,
+}
+
+impl Set {
+    /// Opens the set whose index is at `path`: reads that and the headers of all shards. They are looked
+    /// for beside `path` as it is given, wherever links lead.
+    ///
+    /// # Errors
+    /// What the index or a shard breaks, with its path, what one of them says that the other doesn't,
+    /// or what the operating system says.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(path, &ReadOptions::default())
+    }
+
+    /// Opens the set whose index is at `path`, with `options`: with
+    /// [`salvage`](ReadOptions::salvage) shards and tensors that are missing are
+    /// [`faults`](Self::faults), and the rest is there.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self> {
+        let path = path.as_ref();
+        let source = FileSource::open(path)?;
+        let own_name = path.file_name().map(|name| name.to_string_lossy());
+        let own_name = own_name.unwrap_or(Cow::Borrowed(""));
+        let index = SetIndex::parse(&source, &own_name, &options.limits);
+        let index = index.map_err(|error| error.in_file(path))?;
+        let mut reading = Reading {
+            path,
+            options,
+            index: &index,
+            found: vec![false; index.len()],
+            faults: Vec::new(),
+        };
+        let shards = reading.shards()?;
+        let (entries, unlisted) = reading.entries(&shards)?;
+        let names =
+            NameTable::of_positions(entries.len(), |at| entries.get(at).map_or("", Entry::name));
+        // The index has no name twice.
+        let names = names.map_err(|twice| {
+            let at = At::new(0, "weight_map").entry(twice.second as u64);
+            Error::invalid(Rule::IndexTwice, at).in_file(path)
+        })?;
+        let faults = reading.faults;
+        let archive = |shard: &Shard| shard.archive.clone();
+        let archives = shards.iter().map(archive).enumerate();
+        let by_id = archives.filter_map(|(at, archive)| Some((archive?.id(), at)));
+        let mut oddities = Vec::new();
+        let metadata = metadata_of(&shards, &mut oddities);
+        oddities.extend(total_size(&index, &entries));
+        oddities.extend(strays(path, &shards));
+        Ok(Self {
+            inner: Arc::new(Inner {
+                path: path.to_path_buf(),
+                len: source.size(),
+                id: source.file().cloned(),
+                by_id: by_id.collect(),
+                shards,
+                entries,
+                names,
+                metadata,
+                index_metadata: index.metadata,
+                unlisted,
+                oddities,
+                faults,
+            }),
+        })
+    }
+
+    /// All tensors that the index names, shard by shard, each in the order of its header.
+    pub fn entries(&self) -> &[Entry] {
+        &self.inner.entries
+    }
+
+    /// The tensor of this name.
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        let inner = &*self.inner;
+        inner
+            .entries
+            .get(inner.names.find(&inner.entries, Entry::name, name)?)
+    }
+
+    /// The pairs of `__metadata__` of all shards. Of a key to which shards give several values there is
+    /// the first; [`oddities`](Self::oddities) say so.
+    pub fn metadata(&self) -> &[MetaEntry] {
+        &self.inner.metadata
+    }
+
+    /// What the index says under `metadata` beside `total_size`.
+    pub fn index_metadata(&self) -> impl Iterator<Item = (&str, Value)> {
+        let pairs = self.inner.index_metadata.iter();
+        pairs.map(|(key, json)| (&**key, json::decode(json)))
+    }
+
+    /// The names of the shards, as the index has them.
+    pub fn shards(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.inner.shards.iter().map(|shard| &*shard.name)
+    }
+
+    /// The shard that a tensor is in.
+    pub fn shard_of(&self, entry: &Entry) -> Option<&str> {
+        self.inner.shard(entry).map(|shard| &*shard.name)
+    }
+
+    /// The shard that a tensor is in, as an archive of its own.
+    ///
+    /// # Errors
+    /// [`BuildError::ForeignEntry`] where the entry is of another set.
+    pub fn archive_of(&self, entry: &Entry) -> Result<&Archive> {
+        let archive = self
+            .inner
+            .shard(entry)
+            .and_then(|shard| shard.archive.as_ref());
+        Ok(archive.ok_or(BuildError::ForeignEntry)?)
+    }
+
+    /// Size of the index and all shards that are there, in bytes.
+    pub fn file_len(&self) -> u64 {
+        let archives = self
+            .inner
+            .shards
+            .iter()
+            .filter_map(|shard| shard.archive.as_ref());
+        let lens = archives.map(Archive::file_len);
+        lens.fold(self.inner.len, u64::saturating_add)
+    }
+
+    /// The files of the set: the index, then the shards, whether they are there or not.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let shards = self.inner.shards.iter().map(|shard| shard.path.clone());
+        core::iter::once(self.inner.path.clone())
+            .chain(shards)
+            .collect()
+    }
+
+    /// The files that are read, by what they are and not by their names.
+    pub fn file_ids(&self) -> Vec<FileId> {
+        let archives = self
+            .inner
+            .shards
+            .iter()
+            .filter_map(|shard| shard.archive.as_ref());
+        let ids = archives.filter_map(|archive| archive.file().cloned());
+        self.inner.id.iter().cloned().chain(ids).collect()
+    }
+
+    /// Tensors that a shard holds and the index doesn't name in it, each with the name of the shard. They
+    /// are no entries.
+    pub fn unlisted(&self) -> impl Iterator<Item = (&str, &str)> {
+        let inner = &*self.inner;
+        let shard = |at: usize| inner.shards.get(at).map_or("", |shard| &*shard.name);
+        inner
+            .unlisted
+            .iter()
+            .map(move |(at, entry)| (shard(*at), entry.name()))
+    }
+
+    /// What is odd, and no fault of the set: a `total_size` that isn't the tensors', shards in the folder
+    /// that the index doesn't name, metadata that differs from shard to shard.
+    pub fn oddities(&self) -> &[String] {
+        &self.inner.oddities
+    }
+
+    /// What a reader that [salvages](ReadOptions::salvage) went past: shards that are missing or damaged,
+    /// tensors that are not where the index has them.
+    pub fn faults(&self) -> &[Error] {
+        &self.inner.faults
+    }
+
+    /// Reads a tensor, as [`Archive::read`] does.
+    ///
+    /// # Errors
+    /// As [`Archive::read`].
+    pub fn read(&self, entry: &Entry) -> Result<Tensor> {
+        self.in_shard(entry, |archive| archive.read(entry))
+    }
+
+    /// Reads a tensor's little-endian bytes into `out`, which has its exact length.
+    ///
+    /// # Errors
+    /// As [`Archive::read_into`].
+    pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
+        self.in_shard(entry, |archive| archive.read_into(entry, out))
+    }
+
+    /// A tensor's little-endian bytes as a source of their own, which opens the shard when it is read.
+    ///
+    /// # Errors
+    /// As [`Archive::data`].
+    pub fn data(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+        self.in_shard(entry, |archive| archive.data(entry))
+    }
+
+    /// A tensor's bytes as the shard stores them, whatever its dtype.
+    ///
+    /// # Errors
+    /// As [`Archive::stored`].
+    pub fn stored(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+        self.in_shard(entry, |archive| archive.stored(entry))
+    }
+
+    fn in_shard<T>(&self, entry: &Entry, work: impl FnOnce(&Archive) -> Result<T>) -> Result<T> {
+        let shard = self.inner.shard(entry).ok_or(BuildError::ForeignEntry)?;
+        let archive = shard.archive.as_ref().ok_or(BuildError::ForeignEntry)?;
+        work(archive).map_err(|error| match error.kind() {
+            // What the caller got wrong is no shard's fault.
+            tensor_core::Kind::Build | tensor_core::Kind::Cancelled => error,
+            _ => error.in_file(&shard.path),
+        })
+    }
+
+    /// Says what of index and shards doesn't agree, and what each shard is like; the format has no
+    /// checksums. Oddities are warnings.
+    ///
+    /// # Errors
+    /// None today; other formats' sets have some.
+    pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
+        let inner = &*self.inner;
+        let mut report = Report::default();
+        let structure = "structure ok, no checksum";
+        report.push(Item::new("index", Outcome::NotCovered).with_note(structure));
+        for error in &inner.faults {
+            let (path, error) = match error {
+                Error::InFile { path, error } => (Some(path), &**error),
+                error => (None, error),
+            };
+            let of = |path: &PathBuf| inner.shards.iter().find(|shard| shard.path == *path);
+            let shard = path.and_then(of).map_or("index", |shard| &*shard.name);
+            let mut item = match error.tensor() {
+                Some(name) => Item::new(std::format!("{shard}: {name}"), Outcome::Failed),
+                None => Item::new(shard, Outcome::Failed),
+            };
+            item.tensors.extend(error.tensor().map(String::from));
+            let id = error.rule_id().map(|id| std::format!(" [{id}]"));
+            let text = std::format!("{error}{}", id.unwrap_or_default());
+            report.push(item.with_note(text));
+        }
+        for (at, shard) in inner.shards.iter().enumerate() {
+            let Some(archive) = &shard.archive else {
+                continue;
+            };
+            let checked = archive.verify(options)?;
+            for mut item in checked.items {
+                let listed = self
+                    .entry(&item.item)
+                    .and_then(|entry| inner.position(entry));
+                if archive.entry(&item.item).is_none() {
+                    // The header.
+                    item.item = std::format!("{}: {}", shard.name, item.item);
+                    report.push(item);
+                } else if listed == Some(at) {
+                    report.push(item);
+                }
+            }
+            let warnings = checked.warnings.into_iter();
+            report
+                .warnings
+                .extend(warnings.map(|text| std::format!("{}: {text}", shard.name)));
+        }
+        for (shard, name) in self.unlisted() {
+            let rule = Rule::SetUnlisted;
+            let mut item = Item::new(std::format!("{shard}: {name}"), Outcome::Failed);
+            // Nothing that the index names is damaged by it.
+            item.tensors.push(name.to_string());
+            report.push(item.with_note(std::format!("{rule} [{}]", rule.id())));
+        }
+        report.warnings.extend(inner.oddities.iter().cloned());
+        Ok(report)
+    }
+}
+
+impl Inner {
+    fn position(&self, entry: &Entry) -> Option<usize> {
+        let id = entry.shared.id;
+        let at = self.by_id.binary_search_by_key(&id, |&(id, _)| id).ok()?;
+        self.by_id.get(at).map(|&(_, shard)| shard)
+    }
+
+    fn shard(&self, entry: &Entry) -> Option<&Shard> {
+        self.shards.get(self.position(entry)?)
+    }
+}
+
+impl fmt::Debug for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Set")
+            .field("path", &self.inner.path)
+            .field("shards", &self.inner.shards.len())
+            .field("entries", &self.inner.entries.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Tensors that the index doesn't name in the shard with this number.
+type Unlisted = Vec<(usize, Entry)>;
+
+/// A set while it is opened.
+struct Reading<'a> {
+    path: &'a Path,
+    options: &'a ReadOptions,
+    index: &'a SetIndex,
+    /// Which tensors of the index were found.
+    found: Vec<bool>,
+    faults: Vec<Error>,
+}
+
+impl Reading<'_> {
+    /// Ends with a fault, unless all that is whole is asked for.
+    fn fault(&mut self, error: Error) -> Result<()> {
+        // Memory, or a file that can't be read, is no fault of the set's.
+        let is_of_files = matches!(
+            error.kind(),
+            tensor_core::Kind::Invalid | tensor_core::Kind::Unsupported | tensor_core::Kind::Limit
+        );
+        if !self.options.salvage || !is_of_files {
+            return Err(error);
+        }
+        self.faults.push(error);
+        Ok(())
+    }
+
+    fn shards(&mut self) -> Result<Vec<Shard>> {
+        let pool = FilePool::new(OPEN);
+        let mut shards = Vec::new();
+        for (name, tensors) in self.index.shards.iter().zip(&self.index.tensors) {
+            let path = self.path.with_file_name(&**name);
+            let archive = match open(&pool, &path, *tensors, self.options) {
+                Ok(archive) => Some(archive),
+                Err(error) => {
+                    self.fault(error.in_file(&path))?;
+                    None
+                }
+            };
+            let name = name.clone();
+            shards.push(Shard {
+                name,
+                path,
+                archive,
+            });
+        }
+        Ok(shards)
+    }
+
+    /// The tensors that are where the index has them, and those that it doesn't have.
+    fn entries(&mut self, shards: &[Shard]) -> Result<(Vec<Entry>, Unlisted)> {
+        let mut entries = Vec::new();
+        let mut unlisted = Vec::new();
+        for (at, shard) in shards.iter().enumerate() {
+            let Some(archive) = &shard.archive else {
+                continue;
+            };
+            for entry in archive.entries() {
+                match self.index.find(entry.name()) {
+                    Some((number, meant)) if place(meant) == at => {
+                        if let Some(found) = self.found.get_mut(number) {
+                            *found = true;
+                        }
+                        entries.push(entry.clone());
+                    }
+                    _ => unlisted.push((at, entry.clone())),
+                }
+            }
+        }
+        for number in 0..self.index.len() {
+            let shard = self
+                .index
+                .shard(number)
+                .and_then(|at| shards.get(place(at)));
+            let Some(shard) = shard.filter(|shard| shard.archive.is_some()) else {
+                continue;
+            };
+            if self.found.get(number) == Some(&true) {
+                continue;
+            }
+            let name = self.index.name(number);
+            let elsewhere = unlisted.iter().find(|(_, entry)| entry.name() == name);
+            let elsewhere = elsewhere.and_then(|(at, _)| shards.get(*at));
+            let error = Error::Invalid {
+                rule: match elsewhere {
+                    Some(_) => Rule::SetShard,
+                    None => Rule::SetTensor,
+                },
+                at: At::new(0, "weight_map").entry(number as u64),
+                tensor: Some(name.into()),
+                other: elsewhere.map(|shard| shard.name.clone()),
+            };
+            self.fault(error.in_file(&shard.path))?;
+        }
+        Ok((entries, unlisted))
+    }
+}
+
+/// Opens a shard; one that is missing, or no file, is the set's fault.
+fn open(pool: &FilePool, path: &Path, tensors: u64, options: &ReadOptions) -> Result<Archive> {
+    let source = pool.open(path).map_err(|error| {
+        let kind = error.source.kind();
+        let is_link_loop = path.is_symlink() && kind != ErrorKind::PermissionDenied;
+        let is_missing = matches!(
+            kind,
+            ErrorKind::NotFound | ErrorKind::IsADirectory | ErrorKind::NotADirectory
+        );
+        let is_no_file = path.metadata().is_ok_and(|metadata| !metadata.is_file());
+        if is_missing || is_no_file || (is_link_loop && path.metadata().is_err()) {
+            let rule = Rule::ShardMissing { tensors };
+            return Error::invalid(rule, At::new(0, "shard"));
+        }
+        Error::File(error)
+    })?;
+    let head = source.read(0..source.size().min(index::LFS_POINTER.len() as u64))?;
+    if *head == *index::LFS_POINTER {
+        return Err(Error::invalid(Rule::LfsPointer, At::new(0, "shard")));
+    }
+    Archive::from_source(source, options)
+}
+
+/// The metadata of all shards; keys that differ are noted.
+fn metadata_of(shards: &[Shard], oddities: &mut Vec<String>) -> Vec<MetaEntry> {
+    let mut metadata: Vec<MetaEntry> = Vec::new();
+    let mut names = NameTable::default();
+    for shard in shards {
+        let archive = shard.archive.iter();
+        for pair in archive.flat_map(Archive::metadata) {
+            match names.find(&metadata, MetaEntry::key, pair.key()) {
+                Some(at) if metadata.get(at) != Some(pair) => oddities.push(std::format!(
+                    "{}: metadata {:?} has another value than in the shards before",
+                    shard.name,
+                    pair.key()
+                )),
+                Some(_) => {}
+                None => {
+                    // It isn't there, so this does not fail.
+                    let _ = names.push(&mut metadata, MetaEntry::key, pair.clone());
+                }
+            }
+        }
+    }
+    metadata
+}
+
+/// Whether `total_size` is what the tensors take.
+fn total_size(index: &SetIndex, entries: &[Entry]) -> Option<String> {
+    let json = index.total_size.as_deref()?;
+    let lens = entries.iter().filter_map(Entry::stored_len);
+    let sum = lens.fold(0u64, u64::saturating_add);
+    let is_sum = match json::decode(json) {
+        Value::Int(value) => value == i128::from(sum),
+        #[allow(clippy::cast_precision_loss, reason = "so is what it is compared with")]
+        Value::Float(value) => value == sum as f64,
+        _ => false,
+    };
+    let short: String = json.chars().take(40).collect();
+    (!is_sum).then(|| std::format!("total_size is {short}, the tensors take {sum} bytes"))
+}
+
+/// Files of the folder that are named as shards of this set are and that the index doesn't name: what is
+/// left of another one.
+fn strays(path: &Path, shards: &[Shard]) -> Vec<String> {
+    let Some(stem) = write::stem(path) else {
+        return Vec::new();
+    };
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = files.filter_map(|file| file.file_name().into_string().ok());
+    let is_stray = |name: &String| {
+        write::is_shard_of(&stem, name) && !shards.iter().any(|shard| *shard.name == **name)
+    };
+    let mut strays: Vec<String> = names.filter(is_stray).collect();
+    strays.sort_unstable();
+    let text = |name| std::format!("{name} is a shard by its name, and the index doesn't name it");
+    strays.into_iter().map(text).collect()
+}

@@ -1,0 +1,214 @@
+//! Writing a model in several files.
+
+use std::path::{Path, PathBuf};
+use std::string::String;
+use std::vec::Vec;
+
+use tensor_core::{AtomicFile, FileId, Notice, Output, SealedFile, Sink, WriteOptions};
+
+use super::Set;
+use crate::json::put_ascii;
+use crate::{BuildError, Builder, Result};
+
+/// How the name of an index ends.
+const ENDINGS: [&str; 2] = [".safetensors.index.json", ".index.json"];
+
+/// What the names of a set's shards begin with; `None` where the name is no index's.
+pub(super) fn stem(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let stem = ENDINGS
+        .iter()
+        .find_map(|ending| name.strip_suffix(ending))?;
+    (!stem.is_empty()).then(|| stem.into())
+}
+
+/// Whether a file is named as a shard of the set with this stem: `STEM-00001-of-00003.safetensors`.
+pub(super) fn is_shard_of(stem: &str, name: &str) -> bool {
+    let numbers = name
+        .strip_prefix(stem)
+        .and_then(|rest| rest.strip_prefix('-'));
+    let numbers = numbers.and_then(|rest| rest.strip_suffix(".safetensors"));
+    let is_number = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    numbers
+        .and_then(|numbers| numbers.split_once("-of-"))
+        .is_some_and(|(number, count)| is_number(number) && is_number(count))
+}
+
+impl Builder {
+    /// Writes a set: `path` is the index, named `STEM.safetensors.index.json`, and beside it are shards
+    /// `STEM-00001-of-00002.safetensors` of at most [`max_shard_bytes`](Self::max_shard_bytes) of data
+    /// each, or of one tensor. Every shard has all metadata. Files appear when all of them are complete,
+    /// the index last.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.safetensors.index.json");
+    /// use safetensors_format::{Builder, Set, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// for layer in 0..4 {
+    ///     let name = format!("layers.{layer}.weight");
+    ///     builder.tensor(name, Tensor::from_slice(&[layer as f32; 256], &[16, 16])?)?;
+    /// }
+    /// builder.metadata("format", "pt")?.max_shard_bytes(2048).write_set(&path)?;
+    /// assert_eq!(Set::open(&path)?.shards().len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BuildError::SetName`] where `path` is named otherwise, and as [`write_file`](Self::write_file);
+    /// no file is there then that was not before.
+    pub fn write_set(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.write_set_with(path, &WriteOptions::default())
+    }
+
+    /// Like [`write_set`](Self::write_set), with `options`. Shards of the set that was at `path` before
+    /// which the new one doesn't have are deleted, and told to
+    /// [`notice`](WriteOptions::notice).
+    ///
+    /// # Errors
+    /// As [`write_set`](Self::write_set), or a stop on request.
+    pub fn write_set_with(&self, path: impl AsRef<Path>, options: &WriteOptions<'_>) -> Result<()> {
+        let path = path.as_ref();
+        let shards = self.shards();
+        let names = shard_names(path, shards.len())?;
+        // What the format can't hold fails before the first byte.
+        let plans = shards.iter().map(|shard| self.plan_of(shard));
+        let plans = plans.collect::<Result<Vec<_>>>()?;
+        let mut files = Vec::new();
+        for (plan, name) in plans.iter().zip(&names) {
+            let place = path.with_file_name(name);
+            let file = AtomicFile::create_chosen(place, self.sources(), options)?;
+            let mut sink = Sink::new(file);
+            self.write(plan, &mut sink, options)?;
+            files.push(sink.into_inner().seal()?);
+        }
+        let mut index = AtomicFile::create_from(path, self.sources(), options)?;
+        index.put(self.index_of(&shards, &names).as_bytes())?;
+        files.push(index.seal()?);
+        let stale = match options.create_new {
+            true => Vec::new(),
+            false => self.stale_files(path),
+        };
+        SealedFile::commit_all(files)?;
+        for file in stale {
+            // What can't be deleted harms nobody: the index doesn't name it any more.
+            if std::fs::remove_file(&file).is_ok() {
+                options.tell(&Notice::Removed { file });
+            }
+        }
+        Ok(())
+    }
+
+    /// The shards that [`write_set`](Self::write_set) puts beside the index at `path`.
+    ///
+    /// # Errors
+    /// [`BuildError::SetName`].
+    pub fn set_files(&self, path: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
+        let path = path.as_ref();
+        let names = shard_names(path, self.shards().len())?;
+        Ok(names.iter().map(|name| path.with_file_name(name)).collect())
+    }
+
+    /// The shards of the set that is at `path` now which [`write_set`](Self::write_set) would leave
+    /// without an index: it deletes them, unless data is read from them.
+    pub fn stale_files(&self, path: impl AsRef<Path>) -> Vec<PathBuf> {
+        let path = path.as_ref();
+        let (Ok(old), Ok(new)) = (Set::open(path), self.set_files(path)) else {
+            return Vec::new();
+        };
+        let is_read = |file: &PathBuf| {
+            let id = FileId::of(file).ok();
+            id.is_none() || self.sources().any(|source| source.file() == id.as_ref())
+        };
+        // The first one is the index itself.
+        let files = old.files().into_iter().skip(1);
+        files
+            .filter(|file| file.parent() == path.parent() && !new.contains(file) && !is_read(file))
+            .collect()
+    }
+
+    /// Size of all files of the set in bytes, but for the index.
+    ///
+    /// # Errors
+    /// As [`encoded_len`](Self::encoded_len).
+    pub fn encoded_set_len(&self) -> Result<u64> {
+        let mut len = 0u64;
+        for shard in self.shards() {
+            len = len.saturating_add(self.plan_of(&shard)?.file_len);
+        }
+        Ok(len)
+    }
+
+    /// Which tensors go to which shard, as the libraries do that these sets are of: in order, as many as
+    /// fit; one that is larger than a shard may be has its own, and the one that is being filled goes on.
+    fn shards(&self) -> Vec<Vec<usize>> {
+        if !self.shard_starts.is_empty() {
+            let ends = self.shard_starts.iter().copied().filter(|&start| start > 0);
+            let ends = ends.chain([self.lens().count()]);
+            let mut start = 0;
+            let range = |end| {
+                let shard: Vec<usize> = (start..end).collect();
+                start = start.max(end);
+                shard
+            };
+            return ends.map(range).filter(|shard| !shard.is_empty()).collect();
+        }
+        let mut shards = Vec::new();
+        let mut filling = Vec::new();
+        let mut filled = 0u64;
+        for (at, len) in self.lens().enumerate() {
+            if len > self.max_shard_bytes {
+                shards.push(vec![at]);
+                continue;
+            }
+            if filled.saturating_add(len) > self.max_shard_bytes {
+                shards.push(core::mem::take(&mut filling));
+                filled = 0;
+            }
+            filling.push(at);
+            filled = filled.saturating_add(len);
+        }
+        if !filling.is_empty() || shards.is_empty() {
+            shards.push(filling);
+        }
+        shards
+    }
+
+    /// The JSON of the index, as those libraries write it: keys sorted, two spaces, ASCII alone.
+    fn index_of(&self, shards: &[Vec<usize>], names: &[String]) -> String {
+        let mut map: Vec<(&str, &str)> = Vec::new();
+        for (shard, file) in shards.iter().zip(names) {
+            let tensors = shard.iter().filter_map(|&at| self.name(at));
+            map.extend(tensors.map(|name| (name, &**file)));
+        }
+        map.sort_unstable();
+        let total = self.lens().fold(0u64, u64::saturating_add);
+        let mut json = std::format!("{{\n  \"metadata\": {{\n    \"total_size\": {total}\n  }},\n");
+        json.push_str("  \"weight_map\": {");
+        let mut comma = "";
+        for (name, file) in map {
+            json.push_str(comma);
+            json.push_str("\n    ");
+            put_ascii(name, &mut json);
+            json.push_str(": ");
+            put_ascii(file, &mut json);
+            comma = ",";
+        }
+        json.push_str(if comma.is_empty() {
+            "}\n}\n"
+        } else {
+            "\n  }\n}\n"
+        });
+        json
+    }
+}
+
+/// The names of so many shards.
+fn shard_names(path: &Path, count: usize) -> Result<Vec<String>> {
+    let stem = stem(path).ok_or_else(|| BuildError::SetName {
+        path: path.display().to_string(),
+    })?;
+    let name = |number: usize| std::format!("{stem}-{number:05}-of-{count:05}.safetensors");
+    Ok((1..=count).map(name).collect())
+}
