@@ -111,6 +111,28 @@ impl Target {
         }
     }
 
+    /// How the names of its files end, after the dot; of a set, the one that it is opened by.
+    ///
+    /// ```
+    /// use tensorfmt::convert::Target;
+    ///
+    /// for &target in Target::ALL {
+    ///     assert_eq!(Target::from_path(format!("x.{}", target.ending())), Some(target));
+    /// }
+    /// ```
+    pub const fn ending(self) -> &'static str {
+        match self {
+            Self::Mag => "mag",
+            Self::Ztensor => "zt",
+            Self::Burnpack => "bpk",
+            Self::Aero => "aero",
+            Self::AeroSet => "aeroset.json",
+            Self::Primitiv => "model",
+            Self::Safetensors => "safetensors",
+            Self::SafetensorsSet => "safetensors.index.json",
+        }
+    }
+
     /// Whether it is several files.
     pub const fn is_set(self) -> bool {
         matches!(self, Self::AeroSet | Self::SafetensorsSet)

@@ -946,7 +946,7 @@ fn memory(settings: &Settings) -> Vec<Row> {
             for target in Target::ALL {
                 let folder = settings.folder.join("converted");
                 fs::create_dir_all(&folder).expect("folder");
-                let to = folder.join("out");
+                let to = folder.join(format!("out.{}", target.ending()));
                 let output = Command::new(std::env::current_exe().expect("name"))
                     .arg("--convert")
                     .args([from, &to])

@@ -41,14 +41,14 @@ pub fn any(bytes: &[u8]) {
 fn convert(archive: &Archive, target: Target, folder: &Path) {
     let mut options = Options::default();
     options.skip_unsupported = true;
-    options.promote_scalars = !matches!(target, Target::Ztensor | Target::Safetensors);
+    options.promote_scalars = target != Target::Ztensor && target.format() != tensorfmt::Format::Safetensors;
     let planned = match plan(Model::of(archive), target, &options) {
         Ok(plan) => plan,
         Err(error) => return assert!(is_expected(&error), "{target:?}: {error}"),
     };
-    let path = folder.join(match target {
-        Target::AeroSet => "set.aeroset.json",
-        _ => "file",
+    let path = folder.join(match target.is_set() {
+        true => format!("set.{}", target.ending()),
+        false => "file".to_owned(),
     });
     let mut options = WriteOptions::default();
     options.durable = false;

@@ -37,7 +37,7 @@ pub(super) fn is_shard_of(stem: &str, name: &str) -> bool {
 impl Builder {
     /// Writes a set: `path` is the index, named `STEM.safetensors.index.json`, and beside it are shards
     /// `STEM-00001-of-00002.safetensors` of at most [`max_shard_bytes`](Self::max_shard_bytes) of data
-    /// each, or of one tensor. Every shard has all metadata. Files appear when all of them are complete,
+    /// each, or of one tensor. Every shard has all metadata; a set without tensors has no shard, and so none. Files appear when all of them are complete,
     /// the index last.
     ///
     /// ```
@@ -169,7 +169,7 @@ impl Builder {
             filling.push(at);
             filled = filled.saturating_add(len);
         }
-        if !filling.is_empty() || shards.is_empty() {
+        if !filling.is_empty() {
             shards.push(filling);
         }
         shards

@@ -28,6 +28,7 @@ fn every_rule_has_a_case() {
     let listed: BTreeSet<&str> = text
         .split('"')
         .filter(|part| part.starts_with("safetensors.") && !part.contains(' '))
+        .filter(|rule| !crate::sets::is_about_sets(rule))
         .collect();
     assert!(listed.len() > 20);
     let mut tested = BTreeSet::new();

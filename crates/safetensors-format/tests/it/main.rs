@@ -15,6 +15,7 @@ mod lazy;
 mod mutation;
 mod roundtrip;
 mod saving;
+mod sets;
 
 use safetensors_format::{Archive, Builder, Bytes, Error, Kind, Report, VerifyOptions};
 

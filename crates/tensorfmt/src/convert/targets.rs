@@ -160,6 +160,15 @@ impl Writer {
     }
 }
 
+#[cfg(any(feature = "aero", feature = "safetensors"))]
+fn lose_metadata_of_none(model: &Model, tensors: &[Prepared], losses: &mut Vec<Loss>) {
+    if tensors.is_empty() {
+        let reason = "metadata is in the parts of a set, and without tensors it has none";
+        codec::lose_metadata(model, reason, losses);
+    }
+}
+
+#[cfg(any(feature = "aero", feature = "safetensors"))]
 fn several() -> Error {
     Error::Usage("a set is several files, which one output can't take".into())
 }
@@ -275,10 +284,7 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
         Target::Aero => codec::aero::build(&model, tensors, options, &mut losses).map(Writer::Aero),
         #[cfg(feature = "aero")]
         Target::AeroSet => {
-            if tensors.is_empty() {
-                let reason = "metadata is in the parts of a set, and without tensors it has none";
-                codec::lose_metadata(&model, reason, &mut losses);
-            }
+            lose_metadata_of_none(&model, &tensors, &mut losses);
             codec::aero::build(&model, tensors, options, &mut losses).map(Writer::AeroSet)
         }
         #[cfg(feature = "primitiv")]
@@ -290,6 +296,7 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
             .map(Writer::Safetensors),
         #[cfg(feature = "safetensors")]
         Target::SafetensorsSet => {
+            lose_metadata_of_none(&model, &tensors, &mut losses);
             codec::safetensors::build_set(&model, tensors, options, &mut losses)
                 .map(Writer::SafetensorsSet)
         }

@@ -181,10 +181,7 @@ fn a_file_that_is_cut_while_it_is_open_gives_errors() {
     builder.tensor("w", tensor).unwrap();
     let source = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
     for &target in Target::ALL {
-        let path = folder.path().join(match target {
-            Target::AeroSet => "set.aeroset.json".to_owned(),
-            _ => format!("w.{}", target.name()),
-        });
+        let path = folder.path().join(format!("w.{}", target.ending()));
         plan(Model::of(&source), target, &Options::default())
             .unwrap()
             .write_file(&path, &WriteOptions::default())
@@ -194,6 +191,7 @@ fn a_file_that_is_cut_while_it_is_open_gives_errors() {
         let data = archive.data(&entry).unwrap();
         let cut = match target {
             Target::AeroSet => folder.path().join("part-000.aero"),
+            Target::SafetensorsSet => folder.path().join("w-00001-of-00001.safetensors"),
             _ => path.clone(),
         };
         let file = fs::OpenOptions::new().write(true).open(&cut).unwrap();
@@ -212,7 +210,11 @@ fn a_file_that_is_cut_while_it_is_open_gives_errors() {
             Ok(report) => {
                 let covered = !matches!(
                     target,
-                    Target::Mag | Target::Burnpack | Target::Primitiv | Target::Safetensors
+                    Target::Mag
+                        | Target::Burnpack
+                        | Target::Primitiv
+                        | Target::Safetensors
+                        | Target::SafetensorsSet
                 );
                 assert_eq!(report.has_failed(), covered, "{target:?}: {report:?}");
             }

@@ -16,17 +16,8 @@ const FORMATS: [&str; 7] = [
     "primitiv",
 ];
 
-pub(crate) fn file_name(target: Target) -> &'static str {
-    match target {
-        Target::Mag => "x.mag",
-        Target::Ztensor => "x.zt",
-        Target::Burnpack => "x.bpk",
-        Target::Aero => "x.aero",
-        Target::AeroSet => "x.aeroset.json",
-        Target::Primitiv => "x.model",
-        Target::Safetensors => "x.safetensors",
-        other => panic!("{other:?}"),
-    }
+pub(crate) fn file_name(target: Target) -> String {
+    format!("x.{}", target.ending())
 }
 
 /// Converts without flushing to the disk; `None` where the target refuses the file as a whole.
