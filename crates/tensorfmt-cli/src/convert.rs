@@ -87,6 +87,7 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     notes.extend(plan.notes().iter().map(report::note));
     let mut report = report::Report::new(plan.losses(), notes);
     report.print(args.json, common);
+    report.notices(archive.oddities().to_vec(), common);
     if plan.data_reordered() {
         report.notices(
             vec![

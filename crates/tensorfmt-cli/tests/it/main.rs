@@ -17,6 +17,7 @@ mod own_files;
 mod releases;
 mod safetensors;
 mod saving;
+mod sharded;
 mod silence;
 mod unread;
 mod verbs;

@@ -28,6 +28,19 @@ const INPUTS: &[(&str, &[&str])] = &[
     ),
     // One part of a set beside the others, which is a file of its own.
     ("part-000.aero", &["part-000.aero"]),
+    (
+        "m.safetensors.index.json",
+        &[
+            "m.safetensors.index.json",
+            "m-00001-of-00002.safetensors",
+            "m-00002-of-00002.safetensors",
+        ],
+    ),
+    // A file that has the name of the one shard that a set of `new` would have.
+    (
+        "new-00001-of-00001.safetensors",
+        &["new-00001-of-00001.safetensors"],
+    ),
 ];
 
 const TARGETS: &[&str] = &[
@@ -38,7 +51,13 @@ const TARGETS: &[&str] = &[
     "aeroset",
     "primitiv",
     "safetensors",
+    "safetensors-set",
 ];
+
+/// Whether the target is several files.
+fn is_set(target: &str) -> bool {
+    target.ends_with("set")
+}
 
 /// The bytes of every file in a folder, links followed.
 fn contents(folder: &Path, names: &[&str]) -> BTreeMap<String, Vec<u8>> {
@@ -67,6 +86,7 @@ impl Case {
             let cast = ["--cast", "f32"];
             let options = match *name {
                 "m.aeroset.json" => &parts[..],
+                "m.safetensors.index.json" => &["--max-shard-size", "64"],
                 "m.model" => &cast,
                 _ => &[],
             };
@@ -85,8 +105,11 @@ impl Case {
         for name in files {
             fs::copy(self.origin.join(name), folder.join(name)).unwrap();
         }
-        fs::hard_link(folder.join(file), folder.join("hard")).unwrap();
-        symlink(file, folder.join("soft")).unwrap();
+        // An index has a name that says what it is.
+        for ending in ["", ".index.json"] {
+            fs::hard_link(folder.join(file), folder.join(format!("hard{ending}"))).unwrap();
+            symlink(file, folder.join(format!("soft{ending}"))).unwrap();
+        }
         fs::create_dir(folder.join("inner")).unwrap();
         symlink("..", folder.join("inner/outer")).unwrap();
         folder
@@ -105,64 +128,73 @@ fn no_output_harms_a_file_of_the_input() {
         };
         for file in *files {
             let through = format!("inner/outer/{file}");
-            for output in [*file, "hard", "soft", &through, "new.x"] {
-                for target in TARGETS {
-                    for options in [
-                        &[][..],
-                        &["--force"],
-                        &["--in-place"],
-                        &["--force", "--in-place"],
-                    ] {
-                        let folder = case.prepare(all, file);
-                        let before = contents(&folder, all);
-                        let mut command = case.scratch.command();
-                        let ran = command
+            for (output, target) in cells_of(file, &through) {
+                for options in [
+                    &[][..],
+                    &["--force"],
+                    &["--in-place"],
+                    &["--force", "--in-place"],
+                ] {
+                    let folder = case.prepare(all, file);
+                    let before = contents(&folder, all);
+                    let mut command = case.scratch.command();
+                    let ran =
+                        command
                             .current_dir(&folder)
                             .args(["convert", input, output, "--to", target, "-q"])
                             .args(["--skip-unsupported", "--promote-scalars"].iter().filter(
                                 |option| {
                                     // An option that the target has no use for is refused, which proves nothing.
-                                    **option == "--skip-unsupported" || matches!(*target, "mag")
+                                    **option == "--skip-unsupported" || matches!(target, "mag")
                                 },
                             ))
                             .args(options)
                             .output()
                             .unwrap();
-                        let code = ran.status.code();
-                        let after = contents(&folder, all);
-                        let cell = format!(
-                            "{input} to {output} as {target} {options:?}: {code:?} {}",
-                            String::from_utf8_lossy(&ran.stderr)
-                        );
-                        cells += 1;
-                        let replaced = file == input && (output == *file || output == through);
-                        if before == after {
-                            let is_other = output == "new.x" && *target != "aeroset";
-                            assert!(
-                                code != Some(0) || is_other || replaced || *target == "aeroset",
-                                "{cell}"
-                            );
-                            continue;
-                        }
-                        // A single file that is named as its own output is replaced whole.
+                    let code = ran.status.code();
+                    let after = contents(&folder, all);
+                    let cell = format!(
+                        "{input} to {output} as {target} {options:?}: {code:?} {}",
+                        String::from_utf8_lossy(&ran.stderr)
+                    );
+                    cells += 1;
+                    let replaced = file == input && (output == *file || output == through);
+                    if before == after {
+                        let is_other = output.starts_with("new.") && !is_set(target);
                         assert!(
-                            replaced && files.len() == 1 && *target != "aeroset",
+                            code != Some(0) || is_other || replaced || is_set(target),
                             "{cell}"
                         );
-                        assert!(!options.is_empty() && code == Some(0), "{cell}");
-                        assert_eq!(before.len(), after.len());
-                        for name in all.iter().filter(|name| *name != file) {
-                            assert_eq!(before[*name], after[*name], "{cell}");
-                        }
-                        let mut verify = case.scratch.command();
-                        let verified = verify.current_dir(&folder).args(["verify", input]).output();
-                        assert!(verified.unwrap().status.success(), "{cell}");
+                        continue;
                     }
+                    // A single file that is named as its own output is replaced whole.
+                    assert!(replaced && files.len() == 1 && !is_set(target), "{cell}");
+                    assert!(!options.is_empty() && code == Some(0), "{cell}");
+                    assert_eq!(before.len(), after.len());
+                    for name in all.iter().filter(|name| *name != file) {
+                        assert_eq!(before[*name], after[*name], "{cell}");
+                    }
+                    let mut verify = case.scratch.command();
+                    let verified = verify.current_dir(&folder).args(["verify", input]).output();
+                    assert!(verified.unwrap().status.success(), "{cell}");
                 }
             }
         }
     }
-    assert_eq!(cells, (6 + 4 + 1) * 5 * 7 * 4);
+    assert_eq!(cells, (6 + 4 + 1 + 3 + 1) * 5 * 8 * 4);
+}
+
+/// The names that an output is given, for each target.
+fn cells_of<'a>(file: &'a str, through: &'a str) -> Vec<(&'a str, &'static str)> {
+    let mut cells = Vec::new();
+    for target in TARGETS {
+        let [hard, soft, new] = match *target {
+            "safetensors-set" => ["hard.index.json", "soft.index.json", "new.index.json"],
+            _ => ["hard", "soft", "new.x"],
+        };
+        cells.extend([file, hard, soft, through, new].map(|output| (output, *target)));
+    }
+    cells
 }
 
 /// A name that the tool chooses leads nowhere: a link of that name is replaced.

@@ -35,6 +35,8 @@ pub struct Model {
     /// What the writer of an AERO file chose for it as a whole.
     #[cfg(feature = "aero")]
     pub(crate) aero: Option<crate::codec::aero::Style>,
+    /// What is wrong with a set of which all that is whole is here.
+    pub(crate) faults: Vec<String>,
     /// What a set's index says beside its tensors.
     pub(crate) said_by_index: Vec<String>,
     /// How many tensors the file has.
@@ -114,6 +116,7 @@ impl Model {
                 #[allow(unreachable_patterns, reason = "a build may have one codec only")]
                 _ => None,
             },
+            faults: archive.faults(),
             said_by_index: match archive {
                 #[cfg(feature = "safetensors")]
                 Archive::SafetensorsSet(set) => crate::codec::safetensors::said_by_index(set),

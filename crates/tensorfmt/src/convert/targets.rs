@@ -181,6 +181,9 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
     }
     let mut model = model;
     let mut losses = Vec::new();
+    for fault in &model.faults {
+        losses.push(Loss::new(LossKind::Tensor, "*", fault));
+    }
     for key in &model.said_by_index {
         let reason = "said by the set's index alone, about the set as it was";
         losses.push(Loss::new(
