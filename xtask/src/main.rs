@@ -332,13 +332,19 @@ fn interop() -> Outcome {
             &[],
         )?;
     }
-    interop_numbers(&folder.join("numbers/check.py"))
+    cargo(&["build", "--release", "-p", "tensorfmt-cli"], &[])?;
+    // Casts against NumPy and ml_dtypes, sets against the libraries that write them.
+    interop_python(&folder, "numbers", &["numpy", "ml_dtypes"])?;
+    let libraries = ["huggingface_hub", "safetensors", "numpy"];
+    interop_python(&folder, "shards", &libraries)
 }
 
-/// Holds the casts of the command line against NumPy and ml_dtypes, in an environment of its own.
-fn interop_numbers(script: &std::path::Path) -> Outcome {
-    cargo(&["build", "--release", "-p", "tensorfmt-cli"], &[])?;
-    let home = test_data::workspace_root().join("target/interop/numbers");
+/// Holds the command line against Python libraries, in an environment of its own.
+fn interop_python(folder: &std::path::Path, name: &str, libraries: &[&str]) -> Outcome {
+    let script = folder.join(name).join("check.py");
+    let home = test_data::workspace_root()
+        .join("target/interop")
+        .join(name);
     let python = home.join(if cfg!(windows) {
         "Scripts/python.exe"
     } else {
@@ -355,7 +361,9 @@ fn interop_numbers(script: &std::path::Path) -> Outcome {
     if !python.exists() {
         run(Command::new("python3").args(["-m", "venv"]).arg(&home))?;
     }
-    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "numpy", "ml_dtypes"]))?;
+    run(Command::new(&python)
+        .args(["-m", "pip", "install", "--quiet"])
+        .args(libraries))?;
     run(Command::new(&python).arg(script))
 }
 
