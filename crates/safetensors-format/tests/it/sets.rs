@@ -681,3 +681,45 @@ fn every_rule_about_sets_is_tested() {
     }
     assert_eq!(count, 11);
 }
+
+/// An index damaged in any way is an error or a set that can be verified, never a panic; so is a shard.
+#[test]
+fn damaged_sets_end_in_errors() {
+    let folder = folder();
+    let check = || {
+        for salvage in [false, true] {
+            let mut options = ReadOptions::default();
+            options.salvage = salvage;
+            let path = folder.path().join(INDEX);
+            let opened = Set::open_with(&path, &options).and_then(|set| {
+                let report = set.verify(&VerifyOptions::default())?;
+                for entry in set.entries() {
+                    set.stored(entry)?.read(0..entry.stored_len().unwrap())?;
+                }
+                Ok(report)
+            });
+            if let Err(error) = opened {
+                assert!(
+                    matches!(
+                        error.kind(),
+                        Kind::Invalid | Kind::Limit | Kind::Unsupported
+                    ),
+                    "{error}"
+                );
+            }
+        }
+    };
+    for name in [INDEX, FIRST] {
+        let path = folder.path().join(name);
+        let whole = fs::read(&path).unwrap();
+        let flips = test_data::mutate::bit_flips(&whole, 0..whole.len().min(200));
+        let cut = test_data::mutate::truncations(&whole).map(<[u8]>::to_vec);
+        let mixed = test_data::mutate::mutations(&whole, 0x7368_6172, 400);
+        for damaged in flips.step_by(3).chain(cut).chain(mixed) {
+            fs::write(&path, damaged).unwrap();
+            check();
+        }
+        fs::write(&path, whole).unwrap();
+    }
+    assert_eq!(names(&open(&folder).unwrap()), ["a", "b", "c"]);
+}
