@@ -45,6 +45,7 @@ impl Default for Limits {
 }
 
 /// What the libraries that write sets put into a shard.
+#[cfg(feature = "std")]
 pub(crate) const MAX_SHARD: u64 = 5_000_000_000;
 /// The longest header that the format's own library reads.
 pub(crate) const MAX_HEADER: u64 = 100_000_000;

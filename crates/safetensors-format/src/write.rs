@@ -9,7 +9,9 @@ use tensor_core::{
 };
 
 use crate::layout::{Header, METADATA, PREFIX};
-use crate::limits::{MAX_HEADER, MAX_SHARD};
+use crate::limits::MAX_HEADER;
+#[cfg(feature = "std")]
+use crate::limits::MAX_SHARD;
 use crate::{Archive, BuildError, DTypeCode, Entry, Error, Result};
 
 /// Collects tensors and metadata, then writes a file at once.
@@ -38,8 +40,10 @@ use crate::{Archive, BuildError, DTypeCode, Entry, Error, Result};
 pub struct Builder {
     max_header_bytes: u64,
     /// Of the data of a set's shard.
+    #[cfg(feature = "std")]
     pub(crate) max_shard_bytes: u64,
     /// Which tensors begin a shard, where that is asked for.
+    #[cfg(feature = "std")]
     pub(crate) shard_starts: Vec<usize>,
     metadata: Vec<(String, String)>,
     metadata_names: NameTable,
@@ -61,7 +65,9 @@ impl Default for Builder {
     fn default() -> Self {
         Self {
             max_header_bytes: MAX_HEADER,
+            #[cfg(feature = "std")]
             max_shard_bytes: MAX_SHARD,
+            #[cfg(feature = "std")]
             shard_starts: Vec::new(),
             metadata: Vec::new(),
             metadata_names: NameTable::default(),
@@ -87,6 +93,7 @@ impl Builder {
 
     /// How much data a shard of a set may have; 5,000,000,000 bytes unless set. A tensor that is larger
     /// has a shard of its own.
+    #[cfg(feature = "std")]
     pub fn max_shard_bytes(&mut self, bytes: u64) -> &mut Self {
         self.max_shard_bytes = bytes;
         self

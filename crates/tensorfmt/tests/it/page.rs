@@ -14,6 +14,7 @@ const REPORTS: &[u32] = &[
     140, 142, 143, 145, 146, 148, 149, 151, 152, // command line, sets, building
     201, 202, 203, 204, 205, 206, 207, 209, 210, 211, 212, 215, 217, 218, 219, 220, 221, 226, 242,
     243, 244, // silence
+    227, 229, // sharded models
 ];
 
 /// All Rust code below a folder, as one text.
