@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     if let (Output::Path(path), false) = (&output, alone) {
         is_not_input(&archive, &input.path, path)?;
     }
-    let mut model = Model::of(&archive);
+    let mut model = Model::of_for(&archive, target);
     let mut notes = edits.apply(&mut model)?;
     let checks = !args.no_verify && !args.salvage;
     let plan = match plan(model, target, &options) {

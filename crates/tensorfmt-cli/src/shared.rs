@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use tensorfmt::{DType, Entry};
 
 /// Below so many bytes it is quicker to do the work again than to remember it.
-const WORTH: u64 = 1 << 16;
-/// How many results are remembered; few files share anything at all.
-const MOST: usize = 1 << 16;
+const WORTH: u64 = 1 << 10;
+/// How many results are remembered at once; few files share anything at all, and what does is most often
+/// side by side.
+const MOST: usize = 1 << 12;
 
 /// Where a tensor's bytes are, and as what they are read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -78,12 +79,10 @@ impl<T: Clone> Shared<T> {
         }
         let found = work(&asked)?;
         for (&at, found) in asked.iter().zip(&found) {
-            if let Some(key) = keys
-                .get(at)
-                .cloned()
-                .flatten()
-                .filter(|_| self.0.len() < MOST)
-            {
+            if let Some(key) = keys.get(at).cloned().flatten() {
+                if self.0.len() >= MOST {
+                    self.0.clear();
+                }
                 self.0.insert(key, found.clone());
             }
         }

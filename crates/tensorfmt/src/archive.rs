@@ -9,7 +9,7 @@ use tensor_core::{
     VerifyOptions,
 };
 
-use crate::codec::{Describe, DescribeEntry};
+use crate::codec::{About, Describe, DescribeEntry};
 use crate::convert::{ModelTensor, Unreadable};
 use crate::format::looks_like;
 use crate::{Error, Format, ReadOptions, Result};
@@ -437,31 +437,31 @@ impl Archive {
     }
 
     /// A tensor with everything that the file says about it, for a model.
-    pub(crate) fn model_tensor(&self, entry: &Entry<'_>) -> ModelTensor {
+    pub(crate) fn model_tensor(&self, entry: &Entry<'_>, about: About) -> ModelTensor {
         match (self, entry) {
             #[cfg(feature = "ztensor")]
             (Self::Ztensor(archive), Entry::Ztensor(entry)) => {
-                crate::codec::ztensor::model_tensor(archive, entry)
+                crate::codec::ztensor::model_tensor(archive, entry, about)
             }
             #[cfg(feature = "burnpack")]
             (Self::Burnpack(archive), Entry::Burnpack(entry)) => {
-                crate::codec::burnpack::model_tensor(archive, entry)
+                crate::codec::burnpack::model_tensor(archive, entry, about)
             }
             #[cfg(feature = "aero")]
             (Self::Aero(archive), Entry::Aero(entry)) => {
-                crate::codec::aero::model_tensor(archive, entry)
+                crate::codec::aero::model_tensor(archive, entry, about)
             }
             #[cfg(feature = "aero")]
             (Self::AeroSet(archive), Entry::AeroSet(entry)) => {
-                crate::codec::aero::set_tensor(archive, entry)
+                crate::codec::aero::set_tensor(archive, entry, about)
             }
             #[cfg(feature = "primitiv")]
             (Self::Primitiv(archive), Entry::Primitiv(entry)) => {
-                crate::codec::primitiv::model_tensor(archive, entry)
+                crate::codec::primitiv::model_tensor(archive, entry, about)
             }
             #[cfg(feature = "safetensors")]
             (Self::Safetensors(archive), Entry::Safetensors(entry)) => {
-                crate::codec::safetensors::model_tensor(archive, entry)
+                crate::codec::safetensors::model_tensor(archive, entry, about)
             }
             _ => crate::codec::tensor(
                 entry.name(),
@@ -616,6 +616,23 @@ impl<'a> Entry<'a> {
     /// What only this format says about a tensor, under the keys of listings.
     pub fn extras(&self) -> Vec<(&'static str, Value)> {
         with_inner!(self, entry => DescribeEntry::extras(*entry))
+    }
+
+    /// The same for people: of what the file says once for many entries, and at length, it says how long it
+    /// is. Takes little, however many entries there are.
+    pub fn extras_in_short(&self) -> Vec<(&'static str, Value)> {
+        with_inner!(self, entry => DescribeEntry::extras_in_short(*entry))
+    }
+
+    /// The object of the file that this is a part of, where there is one: what the file says about it, all of
+    /// its parts say.
+    pub fn object(&self) -> Option<&'a str> {
+        with_inner!(self, entry => DescribeEntry::object_name(*entry))
+    }
+
+    /// Bytes that what the file says once for several entries takes where each of them says it.
+    pub(crate) fn said_once(&self) -> u64 {
+        with_inner!(self, entry => DescribeEntry::said_once(*entry))
     }
 }
 

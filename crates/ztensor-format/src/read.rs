@@ -229,6 +229,19 @@ impl Entry {
         }
     }
 
+    /// How many bytes the custom fields take in the index, without decoding them: what all components of an
+    /// object say is there once.
+    pub fn custom_len(&self) -> u64 {
+        #[cfg(feature = "generations")]
+        if let Some(part) = self.part() {
+            return part.object.attributes.len() as u64;
+        }
+        match &self.extra {
+            Some(extra) => extra.map.len() as u64,
+            None => 0,
+        }
+    }
+
     /// The object that this is a component of, where it is not one tensor.
     #[cfg(feature = "generations")]
     pub fn object(&self) -> Option<&str> {

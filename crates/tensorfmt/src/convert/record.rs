@@ -96,16 +96,21 @@ impl Record {
         if self.types.is_empty() && self.tensors.is_empty() {
             return None;
         }
-        let mut object = Map::new();
+        // Written part by part, since a copy of what is said about a million tensors is large.
+        let mut parts = Vec::new();
         if !self.order.is_sorted() {
-            object.insert("order".to_owned(), self.order.as_slice().into());
+            parts.push(format!(
+                "\"order\":{}",
+                serde_json::to_string(&self.order).ok()?
+            ));
         }
-        for (key, part) in [("types", &self.types), ("tensors", &self.tensors)] {
+        // The parts of an object are sorted by their keys.
+        for (key, part) in [("tensors", &self.tensors), ("types", &self.types)] {
             if !part.is_empty() {
-                object.insert(key.to_owned(), Json::Object(part.clone()));
+                parts.push(format!("\"{key}\":{}", serde_json::to_string(part).ok()?));
             }
         }
-        Some(Json::Object(object).to_string())
+        Some(format!("{{{}}}", parts.join(",")))
     }
 
     /// What is lost where the source uses [`KEY`](Self::KEY) for a text of its own.
