@@ -285,6 +285,15 @@ impl Archive {
         with_inner!(self, archive => archive.file_len())
     }
 
+    /// Size of the index in bytes as decoded, where it is compressed.
+    pub(crate) fn index_len(&self) -> u64 {
+        match self {
+            #[cfg(feature = "aero")]
+            Self::Aero(archive) => crate::codec::aero::index_len(archive),
+            _ => 0,
+        }
+    }
+
     /// Every file that is read, by what it is and not by its name: one, or all those of a set that are
     /// there. Empty where the bytes come from elsewhere.
     pub fn files(&self) -> Vec<FileId> {

@@ -335,3 +335,11 @@ pub(crate) fn build(
     }
     Ok(builder)
 }
+
+/// Bytes of everything but the weights, decoded.
+pub(crate) fn index_len(archive: &Archive) -> u64 {
+    let chunks = archive.chunks().iter();
+    chunks
+        .filter(|chunk| chunk.fourcc() != aero_format::FourCc::WTSH)
+        .fold(0, |sum, chunk| sum.saturating_add(chunk.ulen()))
+}
