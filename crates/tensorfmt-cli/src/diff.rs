@@ -312,7 +312,15 @@ impl<'a> Pairs<'a> {
         let Some((in_a, in_b)) = &self.said else {
             return Vec::new();
         };
-        let find = || Arc::new(said(&in_a.get(a), &in_b.get(b)));
+        let find = || {
+            Arc::new(if a.says_as(b) {
+                Vec::new()
+            } else if a.is_said_at_length() || b.is_said_at_length() {
+                said_in_short(a, b)
+            } else {
+                said(&in_a.get(a), &in_b.get(b))
+            })
+        };
         let object = a.object().filter(|&object| b.object() == Some(object));
         let known = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let differs = match object {
@@ -461,6 +469,18 @@ fn compare(
         values: Some(values),
         ..line(name, what, None, None)
     }))
+}
+
+/// The same where it is too long to be decoded: how much each file says, which is there even if it is as much.
+fn said_in_short(a: &Entry<'_>, b: &Entry<'_>) -> Said {
+    let words = |entry: &Entry<'_>| {
+        let said = entry.extras_in_short().into_iter();
+        let said: Vec<String> = said
+            .map(|(key, value)| format!("{key} {}", crate::brief::value(&value)))
+            .collect();
+        Some(said.join(", "))
+    };
+    vec![("*".to_owned(), words(a), words(b))]
 }
 
 /// What is said about two tensors and differs; what is long is cut, since very many may say it.

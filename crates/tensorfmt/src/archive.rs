@@ -639,7 +639,22 @@ impl<'a> Entry<'a> {
         with_inner!(self, entry => DescribeEntry::object_name(*entry))
     }
 
-    /// Bytes that what the file says once for several entries takes where each of them says it.
+    /// Whether the object that this is a part of, and that of another entry, are said to be the same; `false`
+    /// also where there is none, or it takes more than a comparison of bytes to tell.
+    pub fn says_as(&self, other: &Entry<'_>) -> bool {
+        match (self, other) {
+            #[cfg(feature = "ztensor")]
+            (Self::Ztensor(entry), Entry::Ztensor(other)) => entry.says_as(other),
+            _ => false,
+        }
+    }
+
+    /// Whether the file says more about the object that this is a part of than each part should repeat.
+    pub fn is_said_at_length(&self) -> bool {
+        self.said_once() > 1 << 16
+    }
+
+    /// Dims and bytes that the file says once for several entries.
     pub(crate) fn said_once(&self) -> u64 {
         with_inner!(self, entry => DescribeEntry::said_once(*entry))
     }

@@ -72,7 +72,12 @@ pub(crate) trait DescribeEntry {
         None
     }
 
-    /// Bytes that what the file says once for several entries takes where each entry says it.
+    /// Whether the objects that this and another are parts of are said to be the same, byte by byte.
+    fn says_as(&self, _other: &Self) -> bool {
+        false
+    }
+
+    /// Dims and bytes that the file says once for several entries.
     fn said_once(&self) -> u64 {
         0
     }

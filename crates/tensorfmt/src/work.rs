@@ -61,7 +61,7 @@ fn open(format: Format) -> u64 {
 }
 
 /// What a component takes beyond another tensor: open, and with what it says of its object in a conversion.
-const COMPONENT: (u64, u64) = (500, 1500);
+const COMPONENT: (u64, u64) = (500, 1000);
 
 fn tensors(archive: &Archive, work: Work) -> u64 {
     let format = archive.format();

@@ -79,9 +79,6 @@ fn object_of(entry: &Entry, dims: bool) -> Vec<(&'static str, Value)> {
 /// The most dims, and the most bytes of attributes, that are shown for people.
 const SHORT: (usize, u64) = (64, 4096);
 
-/// Bytes that dims or items take as values, each of which may be one byte in the file.
-const ITEM: u64 = 40;
-
 impl DescribeEntry for Entry {
     fn extras_in_short(&self) -> Vec<(&'static str, Value)> {
         let rank = self.object_shape().map_or(0, tensor_core::Shape::rank);
@@ -103,13 +100,20 @@ impl DescribeEntry for Entry {
         self.object()
     }
 
+    fn says_as(&self, other: &Self) -> bool {
+        self.object() == other.object()
+            && self.object_shape() == other.object_shape()
+            && self.layout_name() == other.layout_name()
+            && self.has_same_custom(other)
+    }
+
     fn said_once(&self) -> u64 {
         let Some(object) = self.object() else {
             return 0;
         };
         let dims = self.object_shape().map_or(0, |shape| shape.rank() as u64);
-        let said = dims.saturating_add(self.custom_len()).saturating_mul(ITEM);
-        said.saturating_add(object.len() as u64)
+        dims.saturating_add(self.custom_len())
+            .saturating_add(object.len() as u64)
     }
 
     fn stored_bytes(&self) -> Option<u64> {
