@@ -9,6 +9,7 @@ use std::time::Instant;
 mod assets;
 mod bench;
 mod browser;
+mod crowds;
 mod demo;
 mod dependencies;
 mod fixtures;
@@ -120,9 +121,9 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "hostile",
-        flag: None,
-        help: "the tests of hostile input and of overflows as a release build runs them",
-        run: |_| hostile(),
+        flag: Some("N.. | --only NAME N.."),
+        help: "the tests of hostile input in a release build, then every verb on crowds of N entries",
+        run: hostile,
     },
     Task {
         name: "width",
@@ -169,7 +170,7 @@ const CI_STEPS: &[Step] = &[
     ("browser --if-found", || browser::run(true)),
     ("assets", assets::run),
     ("width", ports::width),
-    ("hostile", hostile),
+    ("hostile", || hostile(&[])),
     ("dependencies --check", || dependencies::run(true)),
     ("package --no-verify", || release::package(true)),
     ("deny", release::deny),
@@ -275,7 +276,27 @@ fn test() -> Outcome {
 }
 
 /// A release build wraps where a test build stops: the same bytes must end the same way in both.
-fn hostile() -> Outcome {
+///
+/// Then files of very many entries, of [`crowds::FEW`] or as many as are named; these alone if any are.
+fn hostile(arguments: &[String]) -> Outcome {
+    let (only, counts) = match arguments {
+        [flag, rest @ ..] if flag == "--make" => return crowds::make(rest),
+        [flag, name, rest @ ..] if flag == "--only" => (Some(name.as_str()), rest),
+        counts => (None, counts),
+    };
+    let parse = |text: &String| text.replace('_', "").parse();
+    let counts: Result<Vec<usize>, _> = counts.iter().map(parse).collect();
+    let mut counts = counts.map_err(|error| format!("hostile takes counts: {error}"))?;
+    if arguments.is_empty() {
+        hostile_tests()?;
+    }
+    if counts.is_empty() {
+        counts.push(crowds::FEW);
+    }
+    crowds::run(&counts, only)
+}
+
+fn hostile_tests() -> Outcome {
     let mut arguments = vec!["test", "--quiet", "--release", "--all-features"];
     for codec in CODECS {
         arguments.extend(["--package", codec]);

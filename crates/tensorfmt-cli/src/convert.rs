@@ -11,7 +11,7 @@ use tensorfmt::convert::{
     BurnpackGeneration, Checksum, Layout, Model, ModelTensor, Options, Plan, PrimitivObject,
     Target, plan,
 };
-use tensorfmt::{Archive, DType, Value, WriteOptions};
+use tensorfmt::{Archive, DType, Value, Work, WriteOptions};
 
 use crate::Outcome;
 use crate::cli::{ChecksumArg, Common, Convert, LayoutArg};
@@ -61,7 +61,8 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     if let (Output::Path(path), false) = (&output, alone) {
         is_not_input(&archive, &input.path, path)?;
     }
-    let mut model = Model::of(&archive);
+    input.allows(&archive, Work::Convert(target))?;
+    let mut model = Model::of_for(&archive, target);
     let mut notes = edits.apply(&mut model)?;
     let checks = !args.no_verify && !args.salvage;
     let plan = match plan(model, target, &options) {

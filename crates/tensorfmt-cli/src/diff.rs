@@ -5,15 +5,17 @@ mod tolerance;
 
 use std::collections::HashMap;
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use compare::{Failed, Pair, Values};
 use serde::Serialize;
 use tensor_core::{Kind, Order, Ticker};
 use tensorfmt::convert::{Model, ModelTensor, Tensors};
-use tensorfmt::{Archive, Entry, Error, Value, to_json};
+use tensorfmt::{Archive, Entry, Error, Value, Work, to_json};
 use tolerance::Tolerance;
 
 use crate::Outcome;
+use crate::brief::dims;
 use crate::cli::{Common, Diff};
 use crate::failure::{Failure, INVALID, exit_code};
 use crate::input::Input;
@@ -51,6 +53,9 @@ struct Line {
     kind: Option<Kind>,
 }
 
+/// How many characters are shown of what is said about a tensor.
+const MOST_SAID: usize = 1000;
+
 /// A value of the metadata that differs.
 #[derive(Serialize)]
 struct MetaLine {
@@ -75,6 +80,7 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
         let archive = input
             .open()
             .map_err(|error| Failure::about(&input.path, &error))?;
+        input.allows(&archive, Work::Compare)?;
         input.warn(&archive);
         Ok::<_, Failure>((archive, input))
     };
@@ -279,9 +285,14 @@ struct Pairs<'a> {
     b: Tensors<'a>,
     other: &'a Archive,
     others: Vec<Entry<'a>>,
-    /// Whether both are of one format, which says the same things about tensors.
-    one_format: bool,
+    /// The same with what is said about them, where both are of one format, which says the same things.
+    said: Option<(Tensors<'a>, Tensors<'a>)>,
+    /// What was found last about two objects that many tensors are parts of.
+    shared: Mutex<Option<(&'a str, Arc<Said>)>>,
 }
+
+/// Keys of what is said differently, and how it is said in each file.
+type Said = Vec<(String, Option<String>, Option<String>)>;
 
 impl<'a> Pairs<'a> {
     fn new(a: &'a Archive, b: &'a Archive, one_format: bool) -> Self {
@@ -290,15 +301,54 @@ impl<'a> Pairs<'a> {
             b: Tensors::new(b),
             other: b,
             others: b.entries(),
-            one_format,
+            said: one_format.then(|| (Tensors::described(a), Tensors::described(b))),
+            shared: Mutex::new(None),
         }
+    }
+
+    /// What is said about the tensor and differs. All parts of an object say the same, but for their own
+    /// names, which are equal where those of the object and of the whole are.
+    fn attributes(&self, a: &Entry<'a>, b: &Entry<'_>) -> Vec<Line> {
+        let Some((in_a, in_b)) = &self.said else {
+            return Vec::new();
+        };
+        let find = || {
+            Arc::new(if a.says_as(b) {
+                Vec::new()
+            } else if a.is_said_at_length() || b.is_said_at_length() {
+                said_in_short(a, b)
+            } else {
+                said(&in_a.get(a), &in_b.get(b))
+            })
+        };
+        let object = a.object().filter(|&object| b.object() == Some(object));
+        let known = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let differs = match object {
+            None => find(),
+            Some(object) => {
+                let last = known().clone().filter(|(last, _)| *last == object);
+                last.map_or_else(
+                    || {
+                        let found = find();
+                        *known() = Some((object, Arc::clone(&found)));
+                        found
+                    },
+                    |(_, found)| found,
+                )
+            }
+        };
+        let lines = differs.iter().map(|(key, x, y)| Line {
+            key: Some(key.clone()),
+            ..line(a.name(), "attribute", x.clone(), y.clone())
+        });
+        lines.collect()
     }
 
     /// What differs in these tensors of the first archive, which start at a place in it.
     fn compare(
         &self,
         start: usize,
-        entries: &[Entry<'_>],
+        entries: &[Entry<'a>],
         tolerance: Option<&Tolerance>,
         threads: usize,
         ticker: &Ticker<'_>,
@@ -316,9 +366,7 @@ impl<'a> Pairs<'a> {
                     let (a, b) = (self.a.get(entry), self.b.get(&other));
                     let mut lines = Vec::new();
                     lines.extend(compare(&a, &b, tolerance, ticker)?);
-                    if self.one_format {
-                        lines.extend(attributes(&a, &b));
-                    }
+                    lines.extend(self.attributes(entry, &other));
                     Ok(lines)
                 }
                 None => Ok(vec![line(entry.name(), "only_in_a", None, None)]),
@@ -375,7 +423,7 @@ fn compare(
         );
     }
     if a.shape() != b.shape() {
-        return differs("shape", a.shape().to_string(), b.shape().to_string());
+        return differs("shape", dims(a.shape()), dims(b.shape()));
     }
     // Elements of no known size can't be moved: bytes are compared as they are.
     let has_size = a.dtype().is_some_and(|dtype| dtype.size().is_some());
@@ -423,18 +471,31 @@ fn compare(
     }))
 }
 
-/// What is said about the tensor and differs.
-fn attributes(a: &ModelTensor, b: &ModelTensor) -> impl Iterator<Item = Line> {
-    let name = a.name().to_owned();
-    metadata(&a.attributes(), &b.attributes())
-        .into_iter()
-        .map(move |differs| {
-            let text = |value: Option<serde_json::Value>| value.map(|value| value.to_string());
-            Line {
-                key: Some(differs.key),
-                ..line(&name, "attribute", text(differs.a), text(differs.b))
-            }
+/// The same where it is too long to be decoded: how much each file says, which is there even if it is as much.
+fn said_in_short(a: &Entry<'_>, b: &Entry<'_>) -> Said {
+    let words = |entry: &Entry<'_>| {
+        let said = entry.extras_in_short().into_iter();
+        let said: Vec<String> = said
+            .map(|(key, value)| format!("{key} {}", crate::brief::value(&value)))
+            .collect();
+        Some(said.join(", "))
+    };
+    vec![("*".to_owned(), words(a), words(b))]
+}
+
+/// What is said about two tensors and differs; what is long is cut, since very many may say it.
+fn said(a: &ModelTensor, b: &ModelTensor) -> Said {
+    let differs = metadata(&a.attributes(), &b.attributes()).into_iter();
+    let text = |value: Option<serde_json::Value>| {
+        let text = value?.to_string();
+        let most = text.char_indices().nth(MOST_SAID).map(|(at, _)| at);
+        Some(match most.and_then(|at| text.get(..at)) {
+            Some(front) => format!("{front}… ({} bytes)", text.len()),
+            None => text,
         })
+    };
+    let differs = differs.map(|differs| (differs.key, text(differs.a), text(differs.b)));
+    differs.collect()
 }
 
 fn metadata(a: &[(String, Value)], b: &[(String, Value)]) -> Vec<MetaLine> {

@@ -1,7 +1,7 @@
 use std::process::ExitCode;
 
 use tensor_core::{Output, Sink, Source, Ticker};
-use tensorfmt::convert::{Model, ModelTensor};
+use tensorfmt::convert::{ModelTensor, Tensors};
 use tensorfmt::{DType, Error, Order};
 
 use crate::Outcome;
@@ -38,17 +38,14 @@ pub(crate) fn run(args: &Extract, common: &Common) -> Outcome {
         is_not_input(&archive, &input.path, path)?;
     }
     input.warn(&archive);
-    let model = Model::of(&archive);
-    let tensor = model
-        .tensors
-        .iter()
-        .find(|tensor| tensor.name() == args.name);
-    let Some(tensor) = tensor else {
+    let mut entries = archive.entries().into_iter();
+    let Some(entry) = entries.find(|entry| entry.name() == args.name) else {
         return Err(Failure::about(
             &input.path,
             &archive.no_such_tensor(&args.name),
         ));
     };
+    let tensor = &Tensors::new(&archive).get(&entry);
     let data = tensor
         .data()
         .map_err(|error| Failure::about(&input.path, &error))?;

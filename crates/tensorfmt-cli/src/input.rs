@@ -5,7 +5,7 @@ use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use tensor_core::Kind;
-use tensorfmt::{Archive, FileSource, ReadOptions};
+use tensorfmt::{Archive, FileSource, ReadOptions, Work};
 
 use crate::cli::Common;
 use crate::failure::{Failure, complain};
@@ -71,6 +71,17 @@ impl Input {
             }
             None => Archive::open_with(&self.path, options),
         }
+    }
+
+    /// Fails where work on all of the archive takes more memory than such a file is worth.
+    pub(crate) fn allows(&self, archive: &Archive, work: Work) -> Result<(), Failure> {
+        let allowed = self.check_work(archive, work);
+        allowed.map_err(|error| Failure::about(&self.path, &error))
+    }
+
+    /// The same as an error of the library.
+    pub(crate) fn check_work(&self, archive: &Archive, work: Work) -> Result<(), tensorfmt::Error> {
+        self.options.check_work(archive, work)
     }
 
     /// Says what is not quite right with a file that opens: metadata that can't be read, which may also say

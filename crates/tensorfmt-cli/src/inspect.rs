@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use tensorfmt::{Archive, Entry, Value, to_json};
+use tensorfmt::{Archive, Entry, Value, Work, to_json};
 
 use crate::Outcome;
+use crate::brief;
 use crate::cli::{Common, Inspect};
 use crate::failure::Failure;
 use crate::input::{Globs, Idle, Input};
@@ -96,6 +97,7 @@ pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
     }
     let mut out = Out::new();
     if args.json {
+        input.allows(&archive, Work::Listing)?;
         let facts = archive.facts().into_iter();
         let metadata = archive.metadata().into_iter();
         out.json(&Document {
@@ -218,7 +220,7 @@ fn row(archive: &Archive, entry: &Entry<'_>, turned: bool) -> [String; 6] {
     [
         shown(entry.name()).into_owned(),
         escape(&entry.dtype_name()).into_owned(),
-        entry.shape().to_string(),
+        brief::dims(entry.shape()),
         entry.nbytes().map_or("?".into(), |bytes| bytes.to_string()),
         match archive.part_of(entry) {
             Some(part) => escape(part).into_owned(),
@@ -248,7 +250,7 @@ fn notes(entry: &Entry<'_>, turned: bool) -> String {
 
 /// What only the file's own format says about the tensor, as words.
 fn extras(entry: &Entry<'_>) -> Vec<(String, String)> {
-    let extras = entry.extras().into_iter();
+    let extras = entry.extras_in_short().into_iter();
     // An address that is no more than the name is not worth repeating.
     let is_name = |key: &str, value: &Value| match value {
         Value::List(parts) if key == "path" => {
@@ -284,13 +286,5 @@ fn table_of(items: &[Value], out: &mut Out) -> Result<(), Failure> {
 
 /// A value on one line, cut where it gets long.
 fn words(value: &Value) -> String {
-    let text = match value {
-        Value::Text(text) => text.clone(),
-        value => to_json(value).to_string(),
-    };
-    let mut short: String = text.chars().take(100).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    escape(&short).into_owned()
+    escape(&brief::value(value)).into_owned()
 }

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod brief;
 mod cli;
 mod completions;
 mod convert;

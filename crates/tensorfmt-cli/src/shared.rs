@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use tensorfmt::{DType, Entry};
 
 /// Below so many bytes it is quicker to do the work again than to remember it.
-const WORTH: u64 = 1 << 16;
-/// How many results are remembered; few files share anything at all.
-const MOST: usize = 1 << 16;
+const WORTH: u64 = 1 << 10;
+/// How many results are remembered at once; few files share anything at all, and what does is most often
+/// side by side.
+const MOST: usize = 1 << 12;
 
 /// Where a tensor's bytes are, and as what they are read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -78,12 +79,10 @@ impl<T: Clone> Shared<T> {
         }
         let found = work(&asked)?;
         for (&at, found) in asked.iter().zip(&found) {
-            if let Some(key) = keys
-                .get(at)
-                .cloned()
-                .flatten()
-                .filter(|_| self.0.len() < MOST)
-            {
+            if let Some(key) = keys.get(at).cloned().flatten() {
+                if self.0.len() >= MOST {
+                    self.0.clear();
+                }
                 self.0.insert(key, found.clone());
             }
         }
@@ -92,5 +91,90 @@ impl<T: Clone> Shared<T> {
             Err(known) => Some(known),
         };
         Ok(places.into_iter().filter_map(result).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use tensorfmt::Archive;
+
+    use super::*;
+
+    fn open(crowd: &str, entries: usize) -> Archive {
+        let mut crowds = test_data::crowds::CROWDS.iter();
+        let crowd = crowds.rfind(|known| known.name == crowd).unwrap();
+        let file = crowd.make(entries).files.swap_remove(0).1;
+        Archive::from_bytes(file).unwrap()
+    }
+
+    /// How often work was asked for, and what was found, in batches of so many.
+    fn work(known: &mut Shared<u64>, entries: &[Entry<'_>], batch: usize) -> (usize, Vec<u64>) {
+        let (mut asked, mut all) = (0, Vec::new());
+        for entries in entries.chunks(batch) {
+            let found = known.find(entries, |wanted| {
+                asked += wanted.len();
+                let offsets = wanted.iter().map(|&at| entries[at].offset());
+                Ok::<_, Infallible>(offsets.collect())
+            });
+            all.extend(found.unwrap_or_default());
+        }
+        (asked, all)
+    }
+
+    #[test]
+    fn bytes_that_all_share_are_worked_on_once() {
+        // Raw bytes, a compressed blob, and frames that can be sought in.
+        for crowd in [
+            "aero-shared",
+            "ztensor-0.1-shared",
+            "ztensor-0.1-blob",
+            "ztensor-1.2-blob",
+            "ztensor-2-seekable",
+        ] {
+            let archive = open(crowd, 50);
+            let entries = archive.entries();
+            let (asked, found) = work(&mut Shared::new(), &entries, 7);
+            assert_eq!(asked, 1, "{crowd}");
+            assert_eq!(found, vec![entries[0].offset(); 50], "{crowd}");
+        }
+    }
+
+    #[test]
+    fn each_tensor_gets_what_was_found_for_its_own_bytes() {
+        let archive = open("safetensors-small", 50);
+        let entries = archive.entries();
+        let (asked, found) = work(&mut Shared::new(), &entries, 7);
+        let offsets: Vec<u64> = entries.iter().map(Entry::offset).collect();
+        assert_eq!((asked, found), (50, offsets));
+    }
+
+    #[test]
+    fn the_same_bytes_as_another_dtype_are_other_values() {
+        let archive = open("ztensor-0.1-shared", 1);
+        let entries = archive.entries();
+        let mut known = Shared::new();
+        work(&mut known, &entries, 1);
+        let mut key = Key::of(&entries[0]).unwrap();
+        assert!(known.0.contains_key(&key));
+        key.dtype = Some(DType::I8);
+        assert!(!known.0.contains_key(&key));
+    }
+
+    #[test]
+    fn what_is_remembered_has_an_end() {
+        let archive = open("ztensor-0.1-shared", 1);
+        let entries = archive.entries();
+        let mut known: Shared<u64> = Shared::new();
+        let key = Key::of(&entries[0]).unwrap();
+        for offset in 0..MOST as u64 {
+            let mut key = key.clone();
+            key.offset = offset + 1_000_000;
+            known.0.insert(key, 0);
+        }
+        let (asked, found) = work(&mut known, &entries, 1);
+        assert_eq!((asked, found), (1, vec![entries[0].offset()]));
+        assert_eq!(known.0.len(), 1);
     }
 }

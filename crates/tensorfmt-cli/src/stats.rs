@@ -237,7 +237,7 @@ fn print(tensor: &ModelTensor, measures: &Measures, out: &mut Out) -> Result<(),
         "{}  {} {}",
         shown(tensor.name()),
         escape(tensor.dtype_name()),
-        tensor.shape()
+        crate::brief::dims(tensor.shape())
     ))?;
     out.line(&format!(
         "  min {}  max {}  mean {}  std {}",

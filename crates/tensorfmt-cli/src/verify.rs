@@ -3,7 +3,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use tensor_core::{Item, Kind, Outcome as Check, Report};
-use tensorfmt::{Archive, Error, VerifyOptions};
+use tensorfmt::{Archive, Error, VerifyOptions, Work};
 
 use crate::Outcome;
 use crate::cli::{Common, Verify};
@@ -114,6 +114,7 @@ fn check(input: &Input, strict: bool, common: &Common) -> File {
     let checked = input.open_to_verify().and_then(|archive| {
         file.format = Some(archive.format().name());
         file.version = Some(archive.version());
+        input.check_work(&archive, Work::Verify)?;
         verify(&archive, strict, common)
     });
     match checked {

@@ -9,7 +9,7 @@ use tensor_core::{
     VerifyOptions,
 };
 
-use crate::codec::{Describe, DescribeEntry};
+use crate::codec::{About, Describe, DescribeEntry};
 use crate::convert::{ModelTensor, Unreadable};
 use crate::format::looks_like;
 use crate::{Error, Format, ReadOptions, Result};
@@ -300,6 +300,15 @@ impl Archive {
         with_inner!(self, archive => archive.file_len())
     }
 
+    /// Size of the index in bytes as decoded, where it is compressed.
+    pub(crate) fn index_len(&self) -> u64 {
+        match self {
+            #[cfg(feature = "aero")]
+            Self::Aero(archive) => crate::codec::aero::index_len(archive),
+            _ => 0,
+        }
+    }
+
     /// Every file that is read, by what it is and not by its name: one, or all those of a set that are
     /// there. Empty where the bytes come from elsewhere.
     pub fn files(&self) -> Vec<FileId> {
@@ -485,35 +494,35 @@ impl Archive {
     }
 
     /// A tensor with everything that the file says about it, for a model.
-    pub(crate) fn model_tensor(&self, entry: &Entry<'_>) -> ModelTensor {
+    pub(crate) fn model_tensor(&self, entry: &Entry<'_>, about: About) -> ModelTensor {
         match (self, entry) {
             #[cfg(feature = "ztensor")]
             (Self::Ztensor(archive), Entry::Ztensor(entry)) => {
-                crate::codec::ztensor::model_tensor(archive, entry)
+                crate::codec::ztensor::model_tensor(archive, entry, about)
             }
             #[cfg(feature = "burnpack")]
             (Self::Burnpack(archive), Entry::Burnpack(entry)) => {
-                crate::codec::burnpack::model_tensor(archive, entry)
+                crate::codec::burnpack::model_tensor(archive, entry, about)
             }
             #[cfg(feature = "aero")]
             (Self::Aero(archive), Entry::Aero(entry)) => {
-                crate::codec::aero::model_tensor(archive, entry)
+                crate::codec::aero::model_tensor(archive, entry, about)
             }
             #[cfg(feature = "aero")]
             (Self::AeroSet(archive), Entry::AeroSet(entry)) => {
-                crate::codec::aero::set_tensor(archive, entry)
+                crate::codec::aero::set_tensor(archive, entry, about)
             }
             #[cfg(feature = "primitiv")]
             (Self::Primitiv(archive), Entry::Primitiv(entry)) => {
-                crate::codec::primitiv::model_tensor(archive, entry)
+                crate::codec::primitiv::model_tensor(archive, entry, about)
             }
             #[cfg(feature = "safetensors")]
             (Self::Safetensors(archive), Entry::Safetensors(entry)) => {
-                crate::codec::safetensors::model_tensor(archive, entry)
+                crate::codec::safetensors::model_tensor(archive, entry, about)
             }
             #[cfg(feature = "safetensors")]
             (Self::SafetensorsSet(set), Entry::SafetensorsSet(entry)) => {
-                crate::codec::safetensors::set_tensor(set, entry)
+                crate::codec::safetensors::set_tensor(set, entry, about)
             }
             _ => crate::codec::tensor(
                 entry.name(),
@@ -693,6 +702,38 @@ impl<'a> Entry<'a> {
     /// What only this format says about a tensor, under the keys of listings.
     pub fn extras(&self) -> Vec<(&'static str, Value)> {
         with_inner!(self, entry => DescribeEntry::extras(*entry))
+    }
+
+    /// The same for people: of what the file says once for many entries, and at length, it says how long it
+    /// is. Takes little, however many entries there are.
+    pub fn extras_in_short(&self) -> Vec<(&'static str, Value)> {
+        with_inner!(self, entry => DescribeEntry::extras_in_short(*entry))
+    }
+
+    /// The object of the file that this is a part of, where there is one: what the file says about it, all of
+    /// its parts say.
+    pub fn object(&self) -> Option<&'a str> {
+        with_inner!(self, entry => DescribeEntry::object_name(*entry))
+    }
+
+    /// Whether the object that this is a part of, and that of another entry, are said to be the same; `false`
+    /// also where there is none, or it takes more than a comparison of bytes to tell.
+    pub fn says_as(&self, other: &Entry<'_>) -> bool {
+        match (self, other) {
+            #[cfg(feature = "ztensor")]
+            (Self::Ztensor(entry), Entry::Ztensor(other)) => entry.says_as(other),
+            _ => false,
+        }
+    }
+
+    /// Whether the file says more about the object that this is a part of than each part should repeat.
+    pub fn is_said_at_length(&self) -> bool {
+        self.said_once() > 1 << 16
+    }
+
+    /// Dims and bytes that the file says once for several entries.
+    pub(crate) fn said_once(&self) -> u64 {
+        with_inner!(self, entry => DescribeEntry::said_once(*entry))
     }
 }
 

@@ -61,6 +61,26 @@ pub(crate) trait DescribeEntry {
     fn extras(&self) -> Vec<(&'static str, Value)> {
         Vec::new()
     }
+
+    /// The same for people: what the file says once for many entries, and at length, is only named.
+    fn extras_in_short(&self) -> Vec<(&'static str, Value)> {
+        self.extras()
+    }
+
+    /// The object that this is a part of, where the file says things once for several entries.
+    fn object_name(&self) -> Option<&str> {
+        None
+    }
+
+    /// Whether the objects that this and another are parts of are said to be the same, byte by byte.
+    fn says_as(&self, _other: &Self) -> bool {
+        false
+    }
+
+    /// Dims and bytes that the file says once for several entries.
+    fn said_once(&self) -> u64 {
+        0
+    }
 }
 
 /// What a target can hold.
@@ -89,7 +109,8 @@ pub(crate) struct Prepared {
     pub(crate) native: Option<Native>,
 }
 
-/// What a codec says about a tensor of its own that it can write again as it was.
+/// What a codec says about a tensor of its own that it can write again as it was. A million tensors have one
+/// each, so what is large is elsewhere.
 #[derive(Clone)]
 pub(crate) enum Native {
     /// Whether the index had its hash.
@@ -100,23 +121,38 @@ pub(crate) enum Native {
     AeroCoded(aero_format::DTypeCode),
     /// The tensor itself, with its dtype as spelled and the data as stored.
     #[cfg(feature = "burnpack")]
-    Burnpack(burnpack_format::Archive, burnpack_format::Entry),
+    Burnpack(Box<(burnpack_format::Archive, burnpack_format::Entry)>),
     /// The parts of its address.
     #[cfg(feature = "primitiv")]
-    Primitiv(Vec<String>),
+    Primitiv(Box<[String]>),
     /// The tensor itself, with its dtype, its extra keys and its bytes.
     #[cfg(feature = "safetensors")]
-    Safetensors(safetensors_format::Archive, safetensors_format::Entry),
+    Safetensors(Box<(safetensors_format::Archive, safetensors_format::Entry)>),
     /// How it was stored, with all custom fields.
     #[cfg(feature = "ztensor")]
-    Ztensor(ztensor_format::TensorOptions),
+    Ztensor(Box<ztensor_format::TensorOptions>),
     /// An entry that is written again as it is stored: one that can't be read, or is compressed.
     #[cfg(feature = "ztensor")]
-    ZtensorStored(
-        Box<ztensor_format::TensorOptions>,
-        ztensor_format::Archive,
-        ztensor_format::Entry,
-    ),
+    ZtensorStored(Box<ZtensorStored>),
+}
+
+/// How an entry is stored, the archive that it is of, and itself.
+#[cfg(feature = "ztensor")]
+pub(crate) type ZtensorStored = (
+    ztensor_format::TensorOptions,
+    ztensor_format::Archive,
+    ztensor_format::Entry,
+);
+
+/// What is wanted of a tensor beside its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    /// Nothing.
+    Values,
+    /// What is said about it, for a file of another format.
+    Elsewhere,
+    /// That, and how its own format can write it again as it was.
+    Home,
 }
 
 /// Notes all that is said about a tensor as lost, but the keys in `kept`.

@@ -138,6 +138,11 @@ impl Target {
         matches!(self, Self::AeroSet | Self::SafetensorsSet)
     }
 
+    /// Whether the target can hold a tensor without elements.
+    pub(crate) fn holds_empty(self) -> bool {
+        targets::capabilities(self).is_some_and(|target| target.empty)
+    }
+
     /// Whether the target can hold elements of this dtype.
     pub fn holds(self, dtype: DType) -> bool {
         targets::capabilities(self).is_some_and(|target| (target.holds)(dtype))

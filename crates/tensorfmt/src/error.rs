@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use tensor_core::{At, FileError, Kind, SinkError, SourceError, TransferError};
+use tensor_core::{At, FileError, Kind, LimitExceeded, SinkError, SourceError, TransferError};
 
 use crate::Format;
 use crate::convert::Refusal;
@@ -58,6 +58,9 @@ pub enum Error {
     /// An option makes no sense for this conversion.
     #[error("{0}")]
     Usage(String),
+    /// What is to be done takes more memory than a limit of the caller's allows.
+    #[error(transparent)]
+    Limit(LimitExceeded),
     /// The operating system failed.
     #[error(transparent)]
     File(#[from] FileError),
@@ -114,6 +117,7 @@ impl Error {
             Self::Refused(refused) if refused.iter().any(|refusal| refusal.damaged) => Kind::Invalid,
             Self::Disabled(_) | Self::Refused(_) => Kind::Unsupported,
             Self::NoSuchTensor { .. } | Self::Usage(_) => Kind::Build,
+            Self::Limit(_) => Kind::Limit,
             Self::File(error) => error.kind(),
             Self::Source(error) => error.kind(),
             Self::Sink(_) => Kind::Io,
@@ -147,6 +151,7 @@ impl Error {
     pub fn at(&self) -> Option<At> {
         delegate!(self, error => error.at(),
             Self::Source(error) => error.at(),
+            Self::Limit(limit) => Some(limit.at),
             Self::InFile { error, .. } => error.at(),
             _ => None,
         )

@@ -76,6 +76,7 @@ mod error;
 mod format;
 mod json;
 mod options;
+mod work;
 
 #[cfg(feature = "aero")]
 pub use aero_format as aero;
@@ -98,6 +99,7 @@ pub use tensor_core::{
     At, Bytes, DType, Element, FileError, FileId, FileSource, Item, Kind, Notice, Order, Outcome,
     Report, Shape, Source, SourceError, Tensor, Value, VerifyOptions, WriteOptions, bf16, f16,
 };
+pub use work::Work;
 
 #[cfg(feature = "ztensor")]
 pub use ztensor_format as ztensor;

@@ -35,6 +35,13 @@ impl ReadOptions {
         Ok(self)
     }
 
+    /// What a limit was set to, last.
+    pub(crate) fn value_of(&self, name: &str) -> Option<u64> {
+        let mut set = self.limits.iter().rev();
+        set.find(|(known, _)| known == name)
+            .map(|(_, value)| *value)
+    }
+
     /// Passes the limits on to a codec, which knows its own.
     pub(crate) fn set_limits(&self, mut set: impl FnMut(&str, u64) -> bool) {
         for (name, value) in &self.limits {
@@ -45,7 +52,7 @@ impl ReadOptions {
 
 /// Every limit of every format of this build, sorted.
 fn known_limits() -> Vec<&'static str> {
-    let mut known: Vec<&'static str> = Vec::new();
+    let mut known: Vec<&'static str> = vec![crate::work::LIMIT];
     #[cfg(feature = "mag")]
     known.extend(mag_format::Limits::NAMES);
     #[cfg(feature = "ztensor")]

@@ -34,14 +34,19 @@ pub fn cases() -> Vec<Case> {
 
 /// A chunk as the table of contents names it.
 #[derive(Clone)]
-struct Chunk {
+pub(crate) struct Chunk {
     fourcc: [u8; 4],
     flags: u32,
     name: Vec<u8>,
     payload: Vec<u8>,
 }
 
-fn chunk(fourcc: &[u8; 4], flags: u32, name: impl AsRef<[u8]>, payload: Vec<u8>) -> Chunk {
+pub(crate) fn chunk(
+    fourcc: &[u8; 4],
+    flags: u32,
+    name: impl AsRef<[u8]>,
+    payload: Vec<u8>,
+) -> Chunk {
     Chunk {
         fourcc: *fourcc,
         flags,
@@ -60,11 +65,11 @@ fn shard(id: usize, len: u8) -> Chunk {
     )
 }
 
-fn tidx(payload: Vec<u8>) -> Chunk {
+pub(crate) fn tidx(payload: Vec<u8>) -> Chunk {
     chunk(b"TIDX", 0x4, "tensors", payload)
 }
 
-fn json(text: &str) -> Chunk {
+pub(crate) fn json(text: &str) -> Chunk {
     chunk(b"MJSN", 0, "meta.json", text.into())
 }
 
@@ -74,7 +79,7 @@ fn manifest(payload: Vec<u8>) -> Chunk {
 
 /// A file with every field of the header at a tag, those of chunk 2 at `2.offset` and the like,
 /// and payloads at `2.payload`.
-fn assemble(chunks: &[Chunk], toc_at_end: bool) -> LeBuffer {
+pub(crate) fn assemble(chunks: &[Chunk], toc_at_end: bool) -> LeBuffer {
     let mut file = LeBuffer::new();
     file.tag("magic").bytes(b"AERO");
     file.tag("version_major").u16(0).tag("version_minor").u16(1);
@@ -152,7 +157,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn file(chunks: &[Chunk]) -> Vec<u8> {
+pub(crate) fn file(chunks: &[Chunk]) -> Vec<u8> {
     assemble(chunks, false).into_vec()
 }
 
@@ -164,7 +169,7 @@ fn changed(change: impl FnOnce(&mut LeBuffer)) -> Vec<u8> {
 }
 
 /// An unsigned integer in its shortest form.
-fn uint(value: u64) -> Vec<u8> {
+pub(crate) fn uint(value: u64) -> Vec<u8> {
     let mut out = LeBuffer::new();
     match value {
         0..=0x7F => out.bytes(&value.to_be_bytes()[7..]),
@@ -176,7 +181,7 @@ fn uint(value: u64) -> Vec<u8> {
     out.into_vec()
 }
 
-fn text(text: impl AsRef<[u8]>) -> Vec<u8> {
+pub(crate) fn text(text: impl AsRef<[u8]>) -> Vec<u8> {
     let text = text.as_ref();
     let len = u16::try_from(text.len()).expect("a short text");
     let mut out = LeBuffer::new();

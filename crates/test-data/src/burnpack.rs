@@ -26,14 +26,14 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// A CBOR item, encoded.
-type Item = Vec<u8>;
+pub(crate) type Item = Vec<u8>;
 
 const NULL: u8 = 0xF6;
 const BREAK: u8 = 0xFF;
 
 /// A head in its shortest form.
 #[allow(clippy::cast_possible_truncation, reason = "each arm holds its range")]
-fn head(major: u8, value: u64) -> Item {
+pub(crate) fn head(major: u8, value: u64) -> Item {
     match value {
         0..=23 => vec![major << 5 | value as u8],
         24..=0xFF => vec![major << 5 | 24, value as u8],
@@ -57,7 +57,7 @@ fn negative(value: u64) -> Item {
     head(1, value)
 }
 
-fn text(text: &str) -> Item {
+pub(crate) fn text(text: &str) -> Item {
     [head(3, text.len() as u64), text.into()].concat()
 }
 
@@ -80,7 +80,7 @@ fn map_of(pairs: &[(Item, Item)]) -> Item {
     map
 }
 
-fn map(pairs: &[(&str, Item)]) -> Item {
+pub(crate) fn map(pairs: &[(&str, Item)]) -> Item {
     let pairs: Vec<_> = pairs
         .iter()
         .map(|(key, value)| (text(key), value.clone()))
@@ -104,7 +104,7 @@ fn tensor(dtype: &str, shape: &[u64], start: u64, end: u64) -> Item {
     descriptor(text(dtype), shape, start, end)
 }
 
-fn descriptor(dtype: Item, shape: &[u64], start: u64, end: u64) -> Item {
+pub(crate) fn descriptor(dtype: Item, shape: &[u64], start: u64, end: u64) -> Item {
     map(&[
         ("dtype", dtype),
         ("shape", uints(shape)),
@@ -112,7 +112,7 @@ fn descriptor(dtype: Item, shape: &[u64], start: u64, end: u64) -> Item {
     ])
 }
 
-fn bools(store: &str) -> Item {
+pub(crate) fn bools(store: &str) -> Item {
     map(&[("Bool", text(store))])
 }
 
@@ -134,7 +134,7 @@ fn start(metadata: &[u8]) -> LeBuffer {
 }
 
 /// A whole file of the aligned layout; each piece of data starts at a multiple of 256.
-fn aligned(metadata: &[u8], data: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn aligned(metadata: &[u8], data: &[&[u8]]) -> Vec<u8> {
     let mut file = start(metadata);
     file.pad_to(256, 0);
     for piece in data {
@@ -144,7 +144,7 @@ fn aligned(metadata: &[u8], data: &[&[u8]]) -> Vec<u8> {
 }
 
 /// A whole file of the packed layout.
-fn packed(metadata: &[u8], data: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn packed(metadata: &[u8], data: &[&[u8]]) -> Vec<u8> {
     let mut file = start(metadata);
     for piece in data {
         file.bytes(piece);

@@ -7,6 +7,7 @@
 //! - [`mutate`]: the same damaged files on every run
 //! - [`gate`]: all files of a format, damaged in every way, within bounds of memory and time
 //! - [`corpus`]: real files with their manifests, where they are at hand
+//! - [`crowds`]: files of very many entries that share what they say
 //! - [`alloc`]: an allocator that counts, to hold a parser to its memory bound
 //!
 //! ```
@@ -33,6 +34,7 @@ pub mod alloc;
 pub mod burnpack;
 mod checksum;
 pub mod corpus;
+pub mod crowds;
 pub mod gate;
 mod le_buffer;
 pub mod mag;

@@ -6,9 +6,9 @@ use crate::{Case, LeBuffer};
 
 const SHAPE: u32 = 0x0;
 const TENSOR: u32 = 0x100;
-const PARAMETER: u32 = 0x200;
-const MODEL: u32 = 0x300;
-const OPTIMIZER: u32 = 0x400;
+pub(crate) const PARAMETER: u32 = 0x200;
+pub(crate) const MODEL: u32 = 0x300;
+pub(crate) const OPTIMIZER: u32 = 0x400;
 
 /// Every hand-assembled primitiv file.
 pub fn cases() -> Vec<Case> {
@@ -24,7 +24,7 @@ pub fn cases() -> Vec<Case> {
     .concat()
 }
 
-fn header(data_type: u32) -> LeBuffer {
+pub(crate) fn header(data_type: u32) -> LeBuffer {
     let mut file = LeBuffer::new();
     for (tag, word) in [("ver_major", 0), ("ver_minor", 1), ("data_type", data_type)] {
         file.tag(tag);
@@ -33,12 +33,12 @@ fn header(data_type: u32) -> LeBuffer {
     file
 }
 
-fn uint(file: &mut LeBuffer, value: u32) {
+pub(crate) fn uint(file: &mut LeBuffer, value: u32) {
     file.u8(0xCE).u32_be(value);
 }
 
 /// A str in its shortest form, for texts of up to 31 bytes.
-fn text(file: &mut LeBuffer, text: &[u8]) {
+pub(crate) fn text(file: &mut LeBuffer, text: &[u8]) {
     file.u8(0xA0 | u8::try_from(text.len()).expect("a short text"))
         .bytes(text);
 }

@@ -26,7 +26,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// A file of this header, as it stands, and this data.
-fn file(header: impl AsRef<[u8]>, data: &[u8]) -> Vec<u8> {
+pub(crate) fn file(header: impl AsRef<[u8]>, data: &[u8]) -> Vec<u8> {
     let header = header.as_ref();
     let mut file = LeBuffer::new();
     file.u64(header.len() as u64).bytes(header).bytes(data);

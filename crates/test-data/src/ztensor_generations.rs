@@ -26,8 +26,8 @@ pub(crate) fn cases() -> Vec<Case> {
     .concat()
 }
 
-const V1: &[u8] = b"ZTEN1000";
-const V2: &[u8] = b"\x89ZT2\r\n\x1a\n";
+pub(crate) const V1: &[u8] = b"ZTEN1000";
+pub(crate) const V2: &[u8] = b"\x89ZT2\r\n\x1a\n";
 /// Two f32.
 const DATA: [u8; 8] = [0, 0, 0x80, 0x3F, 0, 0, 0, 0xC0];
 
@@ -1711,7 +1711,7 @@ fn data_2() -> Vec<Case> {
 }
 
 /// Frames with the seek table behind them.
-fn seek(frames: &[(&[u8], u32)], change: impl FnOnce(&mut LeBuffer)) -> Vec<u8> {
+pub(crate) fn seek(frames: &[(&[u8], u32)], change: impl FnOnce(&mut LeBuffer)) -> Vec<u8> {
     let mut data = LeBuffer::new();
     for (frame, _) in frames {
         data.bytes(frame);

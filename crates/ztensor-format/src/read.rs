@@ -229,6 +229,25 @@ impl Entry {
         }
     }
 
+    /// How many bytes the custom fields take in the index, without decoding them: what all components of an
+    /// object say is there once.
+    pub fn custom_len(&self) -> u64 {
+        self.custom_bytes().len() as u64
+    }
+
+    /// Whether the custom fields of another entry have the same bytes, without decoding them.
+    pub fn has_same_custom(&self, other: &Self) -> bool {
+        self.custom_bytes() == other.custom_bytes()
+    }
+
+    fn custom_bytes(&self) -> &[u8] {
+        #[cfg(feature = "generations")]
+        if let Some(part) = self.part() {
+            return &part.object.attributes;
+        }
+        self.extra.as_ref().map_or(&[], |extra| &extra.map)
+    }
+
     /// The object that this is a component of, where it is not one tensor.
     #[cfg(feature = "generations")]
     pub fn object(&self) -> Option<&str> {

@@ -41,7 +41,7 @@ pub(crate) fn print(
             "| {} | {} | {} | {} | {} |",
             text(entry.name()),
             text(&entry.dtype_name()),
-            text(&entry.shape().to_string()),
+            text(&crate::brief::dims(entry.shape())),
             entry.nbytes().map_or("?".into(), |bytes| bytes.to_string()),
             text(&notes(entry, false)),
         ))?;

@@ -158,7 +158,7 @@ fn line<'a>(archive: &Archive, entry: &Entry<'_>, finding: Option<&'a Finding>) 
     Line {
         name: shown(entry.name()).into_owned(),
         dtype: escape(&entry.dtype_name()).into_owned(),
-        shape: entry.shape().to_string(),
+        shape: crate::brief::dims(entry.shape()),
         values: entry.shape().elements(),
         order: entry.order().letter(),
         encoding: escape(&entry.encoding()).into_owned(),

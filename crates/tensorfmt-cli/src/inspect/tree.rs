@@ -59,7 +59,7 @@ fn visit(
             line([
                 branch.line,
                 escape(&entry.dtype_name()).into_owned(),
-                entry.shape().to_string(),
+                crate::brief::dims(entry.shape()),
                 entry.nbytes().map_or("?".into(), human),
                 notes(entry, false),
             ])?;

@@ -10,6 +10,7 @@
 
 mod aero;
 mod contract;
+mod crowds;
 mod faults;
 mod forms;
 mod journeys;

@@ -316,7 +316,5 @@ fn hundreds_of_shards_are_read_with_few_files_open() {
     limited(&format!(
         "convert {INDEX} x.aeroset.json --max-shard-size 256 --max-part-shards 1"
     ));
-    limited(&format!(
-        "convert x.aeroset.json y.safetensors.index.json --max-shard-size 256"
-    ));
+    limited("convert x.aeroset.json y.safetensors.index.json --max-shard-size 256");
 }

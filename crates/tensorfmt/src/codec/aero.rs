@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use aero_format::{Archive, Builder, Chunk, DTypeCode, Entry, FourCc, Set};
 use tensor_core::{DType, Order, Value};
 
-use super::{Capabilities, Describe, DescribeEntry, Native, Prepared};
+use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared};
 use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable, shrinking};
 use crate::{Error, Result};
 
@@ -183,29 +183,30 @@ impl Style {
 }
 
 /// A tensor with everything that the index says about it.
-pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
+pub(crate) fn model_tensor(archive: &Archive, entry: &Entry, about: About) -> ModelTensor {
     let data = match entry.dtype() {
         Some(_) => archive.data(entry),
         None => archive.stored(entry),
     };
     let data = data.map_err(Unreadable::of);
-    described(entry, data, archive.extra(entry))
+    described(entry, data, || archive.extra(entry), about)
 }
 
 /// The same for a tensor of a set.
-pub(crate) fn set_tensor(set: &Set, entry: &Entry) -> ModelTensor {
+pub(crate) fn set_tensor(set: &Set, entry: &Entry, about: About) -> ModelTensor {
     let data = match entry.dtype() {
         Some(_) => set.data(entry),
         None => set.stored(entry),
     };
     let data = data.map_err(Unreadable::of);
-    described(entry, data, set.extra(entry))
+    described(entry, data, || set.extra(entry), about)
 }
 
 fn described(
     entry: &Entry,
     data: Result<std::sync::Arc<dyn tensor_core::Source>, Unreadable>,
-    extra: Vec<(String, Value)>,
+    extra: impl FnOnce() -> Vec<(String, Value)>,
+    about: About,
 ) -> ModelTensor {
     let mut tensor = super::tensor(
         entry.name(),
@@ -215,7 +216,10 @@ fn described(
         entry.order(),
         data,
     );
-    tensor.attributes = extra;
+    if about == About::Values {
+        return tensor;
+    }
+    tensor.attributes = extra();
     if let Some(id) = entry.quant_id() {
         tensor.attributes.push((QUANT_ID.into(), id.into()));
     }
@@ -330,4 +334,12 @@ pub(crate) fn build(
         }
     }
     Ok(builder)
+}
+
+/// Bytes of everything but the weights, decoded.
+pub(crate) fn index_len(archive: &Archive) -> u64 {
+    let chunks = archive.chunks().iter();
+    chunks
+        .filter(|chunk| chunk.fourcc() != aero_format::FourCc::WTSH)
+        .fold(0, |sum, chunk| sum.saturating_add(chunk.ulen()))
 }

@@ -6,7 +6,7 @@ use burnpack_format::{
 };
 use tensor_core::{Cast, DType, Order, Source, Ticker, Value, walk};
 
-use super::{Capabilities, Describe, DescribeEntry, Native, Prepared};
+use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared};
 use crate::convert::{
     BurnpackGeneration, Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable, shrinking,
 };
@@ -98,7 +98,7 @@ impl DescribeEntry for Entry {
 }
 
 /// A tensor with its parameter id; a bool held as u32 enters as one byte per element.
-pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
+pub(crate) fn model_tensor(archive: &Archive, entry: &Entry, about: About) -> ModelTensor {
     let wide = entry.bool_store() == Some(BoolStore::U32);
     let data = if wide {
         archive.bools(entry)
@@ -118,6 +118,9 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
     if entry.dtype() == Some(DType::Opaque) {
         tensor.dtype_name = "qfloat".into();
     }
+    if about == About::Values {
+        return tensor;
+    }
     if let Some(id) = entry.param_id() {
         tensor.attributes.push((PARAM_ID.into(), id.into()));
     }
@@ -127,7 +130,11 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
             .attributes
             .push((DTYPE.into(), spelled.to_string().into()));
     }
-    tensor.native = Some(Native::Burnpack(archive.clone(), entry.clone()));
+    // What is read as one byte each may be more in the file.
+    if about == About::Home || wide {
+        let own = (archive.clone(), entry.clone());
+        tensor.native = Some(Native::Burnpack(Box::new(own)));
+    }
     tensor
 }
 
@@ -136,9 +143,10 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
 /// # Errors
 /// What reading the elements fails with.
 pub(crate) fn wide_truths(native: Option<&Native>) -> Result<u64> {
-    let Some(Native::Burnpack(archive, entry)) = native else {
+    let Some(Native::Burnpack(own)) = native else {
         return Ok(0);
     };
+    let (archive, entry) = &**own;
     if entry.bool_store() != Some(BoolStore::U32) {
         return Ok(0);
     }
@@ -176,7 +184,7 @@ pub(crate) fn build(
     };
     builder.compat(compat);
     let packed = |tensor: &Prepared| match &tensor.native {
-        Some(Native::Burnpack(archive, _)) => archive.layout() == Layout::Packed,
+        Some(Native::Burnpack(own)) => own.0.layout() == Layout::Packed,
         _ => false,
     };
     if tensors.iter().any(packed) {
@@ -259,7 +267,8 @@ pub(crate) fn build(
             ..
         } = tensor;
         match (native, spelled.as_deref()) {
-            (Some(Native::Burnpack(archive, entry)), _) => {
+            (Some(Native::Burnpack(own)), _) => {
+                let (archive, entry) = *own;
                 losses.extend(respelled(&name, entry.dtype_code(), compat));
                 builder.copy_as(&name, &archive, &entry)?;
             }
@@ -295,8 +304,8 @@ pub(crate) fn build(
 fn has_plain_bools(model: &Model, tensors: &[Prepared]) -> bool {
     let plain = |tensor: &Prepared| {
         let native = tensor.native.as_ref();
-        matches!(native, Some(Native::Burnpack(_, entry))
-            if entry.bool_store() == Some(BoolStore::Legacy))
+        matches!(native, Some(Native::Burnpack(own))
+            if own.1.bool_store() == Some(BoolStore::Legacy))
     };
     let text = |key: &str| {
         let pair = model.metadata.iter().find(|(known, _)| known == key);

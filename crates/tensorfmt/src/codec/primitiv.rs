@@ -5,7 +5,7 @@ use primitiv_format::{Archive, BuildError, Builder, DataType, Entry, Object, Opt
 use tensor_core::{DType, Order, SinkError, Value, WriteOptions};
 
 use super::{
-    Capabilities, Describe, DescribeEntry, Native, Prepared, lose_attributes, lose_metadata,
+    About, Capabilities, Describe, DescribeEntry, Native, Prepared, lose_attributes, lose_metadata,
 };
 use crate::convert::{
     Loss, LossKind, Model, ModelTensor, Options, PrimitivObject, Refusal, Unreadable, none_left,
@@ -81,7 +81,7 @@ impl DescribeEntry for Entry {
 }
 
 /// A tensor with its batch.
-pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
+pub(crate) fn model_tensor(archive: &Archive, entry: &Entry, about: About) -> ModelTensor {
     let mut tensor = super::tensor(
         entry.name(),
         entry.dtype(),
@@ -95,8 +95,8 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
     }
     tensor.is_stat = entry.stat().is_some();
     // A statistic has the address of its parameter, and must never be written at it.
-    tensor.native =
-        (!tensor.is_stat).then(|| Native::Primitiv(entry.path().map(str::to_owned).collect()));
+    tensor.native = (about == About::Home && !tensor.is_stat)
+        .then(|| Native::Primitiv(entry.path().map(str::to_owned).collect()));
     tensor
 }
 

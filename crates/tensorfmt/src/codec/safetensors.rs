@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use safetensors_format::{Archive, Builder, DTypeCode, Entry, Set};
 use tensor_core::{DType, FileId, Order, Value};
 
-use super::{Capabilities, Describe, DescribeEntry, Native, Prepared};
+use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared};
 use crate::Result;
 use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable, shrinking};
 
@@ -65,7 +65,7 @@ impl DescribeEntry for Entry {
 }
 
 /// A tensor with its bytes as they are stored, whatever its dtype.
-pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
+pub(crate) fn model_tensor(archive: &Archive, entry: &Entry, about: About) -> ModelTensor {
     let mut tensor = super::tensor(
         entry.name(),
         entry.dtype(),
@@ -77,14 +77,19 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
         entry.order(),
         archive.stored(entry).map_err(Unreadable::of),
     );
-    tensor.native = Some(Native::Safetensors(archive.clone(), entry.clone()));
+    // Keys of the tensor's own are to be told where they are lost.
+    let has_extras = || Entry::extras(entry).next().is_some();
+    if about == About::Home || about == About::Elsewhere && has_extras() {
+        let own = (archive.clone(), entry.clone());
+        tensor.native = Some(Native::Safetensors(Box::new(own)));
+    }
     tensor
 }
 
 /// The same of a set, where the shard that has the tensor stands for the file.
-pub(crate) fn set_tensor(set: &Set, entry: &Entry) -> ModelTensor {
+pub(crate) fn set_tensor(set: &Set, entry: &Entry, about: About) -> ModelTensor {
     match set.archive_of(entry) {
-        Ok(archive) => model_tensor(archive, entry),
+        Ok(archive) => model_tensor(archive, entry, about),
         // An entry of another set, which nothing here hands out.
         Err(error) => super::tensor(
             entry.name(),
@@ -100,7 +105,7 @@ pub(crate) fn set_tensor(set: &Set, entry: &Entry) -> ModelTensor {
 /// The keys of a tensor's own.
 pub(crate) fn extras(native: &Native) -> impl Iterator<Item = (String, Value)> {
     let entry = match native {
-        Native::Safetensors(_, entry) => Some(entry),
+        Native::Safetensors(own) => Some(&own.1),
         #[allow(unreachable_patterns, reason = "a build may have one codec only")]
         _ => None,
     };
@@ -160,7 +165,7 @@ fn shard_starts(tensors: &[Prepared]) -> Vec<usize> {
     let mut starts = Vec::new();
     for (at, tensor) in tensors.iter().enumerate() {
         let file = match &tensor.native {
-            Some(Native::Safetensors(archive, _)) => archive.file(),
+            Some(Native::Safetensors(own)) => own.0.file(),
             #[allow(unreachable_patterns, reason = "a build may have one codec only")]
             _ => None,
         };
@@ -203,12 +208,12 @@ pub(crate) fn build(
     for tensor in shrinking(tensors) {
         let (name, dtype, shape) = (tensor.name, tensor.dtype, tensor.shape);
         match &tensor.native {
-            Some(Native::Safetensors(archive, entry))
-                if entry.dtype().unwrap_or(DType::Opaque) == dtype && *entry.shape() == shape =>
-            {
-                builder.copy_as(name, archive, entry)?;
-            }
-            Some(Native::Safetensors(_, entry)) => {
+            Some(Native::Safetensors(own)) => {
+                let (archive, entry) = &**own;
+                if entry.dtype().unwrap_or(DType::Opaque) == dtype && *entry.shape() == shape {
+                    builder.copy_as(name, archive, entry)?;
+                    continue;
+                }
                 builder.deferred(name, dtype, shape, tensor.order, tensor.data)?;
                 builder.extras_like(entry)?;
             }

@@ -7,7 +7,7 @@ use ztensor_format::{
 };
 
 use super::{
-    Capabilities, Describe, DescribeEntry, Native, Prepared, lose_generation, lose_metadata,
+    About, Capabilities, Describe, DescribeEntry, Native, Prepared, lose_generation, lose_metadata,
 };
 use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Unreadable, shrinking};
 use crate::{Error, Format, Result};
@@ -60,7 +60,7 @@ impl Describe for Archive {
 const GENERATOR: &str = "generator";
 
 /// What a component says about the object it is a part of, under the keys of listings.
-fn object_of(entry: &Entry) -> Vec<(&'static str, Value)> {
+fn object_of(entry: &Entry, dims: bool) -> Vec<(&'static str, Value)> {
     let (Some(object), Some(component)) = (entry.object(), entry.component()) else {
         return Vec::new();
     };
@@ -69,14 +69,53 @@ fn object_of(entry: &Entry) -> Vec<(&'static str, Value)> {
         ("component", component.into()),
         ("format", entry.layout_name().into()),
     ];
-    if let Some(shape) = entry.object_shape() {
+    if let Some(shape) = entry.object_shape().filter(|_| dims) {
         let dims = shape.dims().iter().map(|&dim| dim.into());
         pairs.push(("object_shape", Value::List(dims.collect())));
     }
     pairs
 }
 
+/// The most dims, and the most bytes of attributes, that are shown for people.
+const SHORT: (usize, u64) = (64, 4096);
+
 impl DescribeEntry for Entry {
+    fn extras_in_short(&self) -> Vec<(&'static str, Value)> {
+        let rank = self.object_shape().map_or(0, tensor_core::Shape::rank);
+        let custom = self.custom_len();
+        if rank <= SHORT.0 && custom <= SHORT.1 {
+            return self.extras();
+        }
+        let mut extras = extras(self, rank <= SHORT.0, custom <= SHORT.1);
+        if rank > SHORT.0 {
+            extras.push(("object_shape", format!("{rank} dims").into()));
+        }
+        if custom > SHORT.1 {
+            extras.push(("custom", format!("{custom} bytes").into()));
+        }
+        extras
+    }
+
+    fn object_name(&self) -> Option<&str> {
+        self.object()
+    }
+
+    fn says_as(&self, other: &Self) -> bool {
+        self.object() == other.object()
+            && self.object_shape() == other.object_shape()
+            && self.layout_name() == other.layout_name()
+            && self.has_same_custom(other)
+    }
+
+    fn said_once(&self) -> u64 {
+        let Some(object) = self.object() else {
+            return 0;
+        };
+        let dims = self.object_shape().map_or(0, |shape| shape.rank() as u64);
+        dims.saturating_add(self.custom_len())
+            .saturating_add(object.len() as u64)
+    }
+
     fn stored_bytes(&self) -> Option<u64> {
         self.stored_len()
     }
@@ -90,31 +129,35 @@ impl DescribeEntry for Entry {
     }
 
     fn extras(&self) -> Vec<(&'static str, Value)> {
-        let mut extras = object_of(self);
-        if let Some(storage) = self.storage_dtype() {
-            extras.push(("storage_dtype", storage.into()));
-        }
-        if extras.is_empty() && !self.layout().is_dense() {
-            extras.push(("layout", self.layout_name().into()));
-        }
-        if let Some(endianness) = self.endianness() {
-            extras.push(("data_endianness", endianness.name().into()));
-        }
-        if let Some(checksum) = self.checksum() {
-            extras.push(("checksum", checksum.to_string().into()));
-        }
-        if self.has_custom() {
-            let custom = self.custom();
-            let pair =
-                |field: &ztensor_format::CustomField| (Value::from(field.key()), field.value());
-            extras.push(("custom", Value::Map(custom.iter().map(pair).collect())));
-        }
-        extras
+        extras(self, true, true)
     }
 }
 
+/// What an entry says, with or without the dims of its object and its custom fields.
+fn extras(entry: &Entry, dims: bool, custom: bool) -> Vec<(&'static str, Value)> {
+    let mut extras = object_of(entry, dims);
+    if let Some(storage) = entry.storage_dtype() {
+        extras.push(("storage_dtype", storage.into()));
+    }
+    if extras.is_empty() && !entry.layout().is_dense() {
+        extras.push(("layout", entry.layout_name().into()));
+    }
+    if let Some(endianness) = entry.endianness() {
+        extras.push(("data_endianness", endianness.name().into()));
+    }
+    if let Some(checksum) = entry.checksum() {
+        extras.push(("checksum", checksum.to_string().into()));
+    }
+    if custom && entry.has_custom() {
+        let custom = entry.custom();
+        let pair = |field: &ztensor_format::CustomField| (Value::from(field.key()), field.value());
+        extras.push(("custom", Value::Map(custom.iter().map(pair).collect())));
+    }
+    extras
+}
+
 /// A tensor with its custom fields.
-pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
+pub(crate) fn model_tensor(archive: &Archive, entry: &Entry, about: About) -> ModelTensor {
     // What has no values that can be read still has bytes.
     let (data, unread) = match archive.data(entry) {
         Err(error) if error.kind() == Kind::Unsupported => {
@@ -134,13 +177,16 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
         data.map_err(Unreadable::of),
     );
     tensor.unread = unread;
+    if about == About::Values {
+        return tensor;
+    }
     if archive.generation() != Generation::V0_1 {
         // None of it is a field of 0.1, and what 0.1 can't hold is to be told.
         let custom = entry.custom().into_iter();
         tensor.attributes = custom
             .map(|field| (field.key().to_owned(), field.value()))
             .collect();
-        for (key, value) in object_of(entry) {
+        for (key, value) in object_of(entry, true) {
             if !tensor.attributes.iter().any(|(taken, _)| taken == key) {
                 tensor.attributes.push((key.into(), value));
             }
@@ -148,6 +194,7 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
         tensor.checksum = entry.checksum().map(|checksum| checksum.to_string());
         return tensor;
     }
+    tensor.checksum = entry.checksum().map(|checksum| checksum.to_string());
     let mut native = TensorOptions::new();
     for field in entry.custom() {
         tensor.attributes.push((field.key().into(), field.value()));
@@ -158,6 +205,9 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
         {
             native = with;
         }
+    }
+    if about != About::Home {
+        return tensor;
     }
     if entry.encoding() == Encoding::Zstd {
         native = native.zstd(0);
@@ -170,11 +220,10 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry) -> ModelTensor {
         Some(Checksum::Sha256(_)) => Algorithm::Sha256,
         _ => Algorithm::None,
     });
-    tensor.checksum = entry.checksum().map(|checksum| checksum.to_string());
     let as_stored = is_unread || entry.encoding() != Encoding::Raw;
     tensor.native = Some(match as_stored {
-        true => Native::ZtensorStored(Box::new(native), archive.clone(), entry.clone()),
-        false => Native::Ztensor(native),
+        true => Native::ZtensorStored(Box::new((native, archive.clone(), entry.clone()))),
+        false => Native::Ztensor(Box::new(native)),
     });
     tensor
 }
@@ -229,14 +278,15 @@ pub(crate) fn build(
         } = tensor;
         let asked = options.zstd.is_some() || options.checksum.is_some();
         let mut how = match native {
-            Some(Native::Ztensor(native)) => native,
+            Some(Native::Ztensor(native)) => *native,
             // An option is about values; what has none stays as it is.
-            Some(Native::ZtensorStored(how, archive, entry)) => {
+            Some(Native::ZtensorStored(own)) => {
+                let (how, archive, entry) = *own;
                 if !asked || archive.data(&entry).is_err() {
                     builder.copy_as(name, &archive, &entry)?;
                     continue;
                 }
-                *how
+                how
             }
             _ => {
                 let mut how = TensorOptions::new();

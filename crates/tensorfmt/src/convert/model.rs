@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tensor_core::{DType, FileId, Kind, Order, Shape, Source, Transposed, Value};
 
 use super::record::Record;
-use super::{PrimitivObject, Refusal};
-use crate::codec::Native;
+use super::{PrimitivObject, Refusal, Target};
+use crate::codec::{About, Native};
 use crate::{Archive, Entry, Error, Format, Result};
 
 /// What all formats have in common: metadata, and tensors whose data stays in its file until it
@@ -89,15 +89,26 @@ impl Unreadable {
 impl Model {
     /// Everything in `archive`; no data is read.
     pub fn of(archive: &Archive) -> Self {
-        Self::with(archive, &archive.entries())
+        Self::with(archive, &archive.entries(), About::Home)
+    }
+
+    /// Everything in `archive`, for a conversion to `target`: where that is of another format, what only the
+    /// archive's own could write again isn't held, which takes a third of the memory.
+    pub fn of_for(archive: &Archive, target: Target) -> Self {
+        let about = match archive.format() == target.format() {
+            true => About::Home,
+            false => About::Elsewhere,
+        };
+        Self::with(archive, &archive.entries(), about)
     }
 
     /// Everything in `archive` but its tensors: its metadata above all.
     pub fn about(archive: &Archive) -> Self {
-        Self::with(archive, &[])
+        Self::with(archive, &[], About::Values)
     }
 
-    fn with(archive: &Archive, entries: &[Entry<'_>]) -> Self {
+    fn with(archive: &Archive, entries: &[Entry<'_>], about: About) -> Self {
+        let tensors = Tensors::with(archive, about);
         let mut model = Self {
             format: archive.format(),
             version: archive.version(),
@@ -107,7 +118,7 @@ impl Model {
                 #[allow(unreachable_patterns, reason = "a build may have one codec only")]
                 _ => None,
             },
-            tensors: ModelTensor::of(archive, entries),
+            tensors: entries.iter().map(|entry| tensors.get(entry)).collect(),
             metadata: archive.metadata(),
             #[cfg(feature = "aero")]
             aero: match archive {
@@ -211,20 +222,32 @@ impl Model {
 pub struct Tensors<'a> {
     archive: &'a Archive,
     reversed: bool,
+    about: About,
 }
 
 impl<'a> Tensors<'a> {
-    /// Those of `archive`; no data is read.
+    /// Those of `archive`, for their values: what else is said about a tensor, which very many may share,
+    /// isn't looked up. No data is read.
     pub fn new(archive: &'a Archive) -> Self {
+        Self::with(archive, About::Values)
+    }
+
+    /// The same with all that is said about a tensor, as [`ModelTensor::attributes`] tells.
+    pub fn described(archive: &'a Archive) -> Self {
+        Self::with(archive, About::Elsewhere)
+    }
+
+    fn with(archive: &'a Archive, about: About) -> Self {
         Self {
             archive,
             reversed: archive.has_reversed_dims(),
+            about,
         }
     }
 
     /// The tensor of an entry of the archive.
     pub fn get(&self, entry: &Entry<'_>) -> ModelTensor {
-        let mut tensor = self.archive.model_tensor(entry);
+        let mut tensor = self.archive.model_tensor(entry, self.about);
         if self.reversed {
             tensor.shape = tensor.shape.reversed();
         }
@@ -235,7 +258,7 @@ impl<'a> Tensors<'a> {
 impl ModelTensor {
     /// These tensors of `archive`, in the same order; no data is read.
     pub fn of(archive: &Archive, entries: &[Entry<'_>]) -> Vec<Self> {
-        let tensors = Tensors::new(archive);
+        let tensors = Tensors::with(archive, About::Home);
         entries.iter().map(|entry| tensors.get(entry)).collect()
     }
 
@@ -270,7 +293,8 @@ impl ModelTensor {
         self.order
     }
 
-    /// What only its format says about the tensor: ids, custom fields, quantization.
+    /// What only its format says about the tensor: ids, custom fields, quantization; nothing where it was made
+    /// for its values alone.
     pub fn attributes(&self) -> Vec<(String, Value)> {
         let mut all = self.attributes.clone();
         #[cfg(feature = "safetensors")]

@@ -206,9 +206,7 @@ fn stored_as(native: Option<&Native>, options: &Options) -> (bool, bool) {
         #[cfg(feature = "ztensor")]
         Some(Native::Ztensor(native)) => crate::codec::ztensor::stored_as(native, options),
         #[cfg(feature = "ztensor")]
-        Some(Native::ZtensorStored(native, ..)) => {
-            crate::codec::ztensor::stored_as(native, options)
-        }
+        Some(Native::ZtensorStored(own)) => crate::codec::ztensor::stored_as(&own.0, options),
         _ => {
             let _ = options;
             (false, false)

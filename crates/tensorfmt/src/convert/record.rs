@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value as Json};
 use tensor_core::Value;
@@ -24,7 +24,8 @@ const MAX_DEPTH: usize = 100;
 pub(crate) struct Record {
     order: Vec<String>,
     types: Map<String, Json>,
-    tensors: Map<String, Json>,
+    /// By name, as JSON text, which takes a tenth of what a tree does.
+    tensors: BTreeMap<String, String>,
 }
 
 impl Record {
@@ -86,8 +87,9 @@ impl Record {
     pub(crate) fn attributes(&mut self, tensor: &str, attributes: &[(String, Value)]) {
         if !attributes.is_empty() {
             let pair = |(key, value): &(String, Value)| (key.clone(), to_json(value));
-            let object = attributes.iter().map(pair).collect();
-            self.tensors.insert(tensor.to_owned(), Json::Object(object));
+            let object: Map<String, Json> = attributes.iter().map(pair).collect();
+            let text = Json::Object(object).to_string();
+            self.tensors.insert(tensor.to_owned(), text);
         }
     }
 
@@ -96,16 +98,35 @@ impl Record {
         if self.types.is_empty() && self.tensors.is_empty() {
             return None;
         }
-        let mut object = Map::new();
+        // Written part by part, since a copy of what is said about a million tensors is large.
+        let mut parts = Vec::new();
         if !self.order.is_sorted() {
-            object.insert("order".to_owned(), self.order.as_slice().into());
+            parts.push(format!(
+                "\"order\":{}",
+                serde_json::to_string(&self.order).ok()?
+            ));
         }
-        for (key, part) in [("types", &self.types), ("tensors", &self.tensors)] {
-            if !part.is_empty() {
-                object.insert(key.to_owned(), Json::Object(part.clone()));
+        // The parts of an object are sorted by their keys.
+        if !self.tensors.is_empty() {
+            let mut part = String::from("\"tensors\":");
+            let mut before = '{';
+            for (name, text) in &self.tensors {
+                part.push(before);
+                part.push_str(&serde_json::to_string(name).ok()?);
+                part.push(':');
+                part.push_str(text);
+                before = ',';
             }
+            part.push('}');
+            parts.push(part);
         }
-        Some(Json::Object(object).to_string())
+        if !self.types.is_empty() {
+            parts.push(format!(
+                "\"types\":{}",
+                serde_json::to_string(&self.types).ok()?
+            ));
+        }
+        Some(format!("{{{}}}", parts.join(",")))
     }
 
     /// What is lost where the source uses [`KEY`](Self::KEY) for a text of its own.

@@ -1,0 +1,137 @@
+//! How much memory a verb takes beyond an archive that is open, estimated before it takes any.
+
+use tensor_core::{At, LimitExceeded, Value};
+
+use crate::convert::Target;
+use crate::{Archive, Error, Format, ReadOptions, Result};
+
+/// The limit that all work asks.
+pub(crate) const LIMIT: &str = "max_work_overhead";
+
+/// What all of it may take beyond the size of the file, or of its index as decoded where that is larger: what
+/// a program takes for itself and for windows of data is left of 64 MiB.
+const OVERHEAD: u64 = 50 << 20;
+
+/// What is done with all of an archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Work {
+    /// To list it in full: what the file says once for several tensors is said for each.
+    Listing,
+    /// To make every check, with what became of each.
+    Verify,
+    /// To hold it against another.
+    Compare,
+    /// To convert it.
+    Convert(Target),
+}
+
+impl ReadOptions {
+    /// Estimates what the work takes of memory, and of output where that is a listing: a file may hold very
+    /// many tensors in few bytes, and say much of each of them once.
+    ///
+    /// # Errors
+    /// A limit, named `max_work_overhead`, where it is 50 MiB more than the file has bytes, or its index as
+    /// decoded, unless set otherwise.
+    pub fn check_work(&self, archive: &Archive, work: Work) -> Result<()> {
+        let max = self.value_of(LIMIT).unwrap_or(OVERHEAD);
+        let allowed = archive.file_len().max(archive.index_len());
+        let need = tensors(archive, work).saturating_add(metadata(archive, work));
+        let value = need.saturating_sub(allowed);
+        if value <= max {
+            return Ok(());
+        }
+        Err(Error::Limit(LimitExceeded {
+            limit: LIMIT,
+            value,
+            max,
+            at: At::new(0, "tensors"),
+        }))
+    }
+}
+
+/// Bytes that an open archive takes for a tensor.
+fn open(format: Format) -> u64 {
+    match format {
+        Format::Safetensors => 100,
+        Format::Ztensor => 200,
+        Format::Aero => 330,
+        _ => 220,
+    }
+}
+
+/// What a component takes beyond another tensor: open, and with what it says of its object in a conversion.
+const COMPONENT: (u64, u64) = (500, 1000);
+
+fn tensors(archive: &Archive, work: Work) -> u64 {
+    let format = archive.format();
+    let set = matches!(archive, Archive::AeroSet(_));
+    // The part of a set is open beside its index.
+    let open = open(format).saturating_mul(if set { 2 } else { 1 });
+    let own = match work {
+        Work::Listing | Work::Compare => 24,
+        Work::Verify => match format {
+            Format::Aero | Format::Ztensor if !set => 300,
+            Format::Aero => 600,
+            _ => 180,
+        },
+        Work::Convert(target) => {
+            let home = format == Format::Burnpack && target == Target::Burnpack;
+            let more = [(home, 150), (target == Target::AeroSet, 200)];
+            let more = more.into_iter().filter(|(is, _)| *is);
+            more.fold(440, |sum: u64, (_, more)| sum.saturating_add(more))
+        }
+    };
+    let mut all = 0u64;
+    for entry in archive.entries() {
+        let mut one = open.saturating_add(own);
+        // Short ones are in what every tensor takes.
+        one = one.saturating_add(
+            (entry.name().len() as u64)
+                .saturating_sub(16)
+                .saturating_mul(2),
+        );
+        if entry.object().is_some() {
+            one = one.saturating_add(COMPONENT.0);
+        }
+        let said = entry.said_once();
+        match work {
+            Work::Listing => one = one.saturating_add(said.saturating_mul(12)),
+            Work::Convert(target) => {
+                let refused = !target.holds_empty() && entry.shape().elements() == 0;
+                // What is refused is listed with its reasons.
+                one = one.saturating_add(if refused { 800 } else { 0 });
+                if entry.object().is_some() {
+                    one = one.saturating_add(COMPONENT.1);
+                }
+                one = one.saturating_add(said.saturating_mul(40));
+            }
+            _ => {}
+        }
+        all = all.saturating_add(one);
+    }
+    all
+}
+
+fn metadata(archive: &Archive, work: Work) -> u64 {
+    let (pair, item) = match work {
+        Work::Verify => return 0,
+        Work::Listing => (160, 110),
+        Work::Compare => (250, 110),
+        Work::Convert(_) => (570, 150),
+    };
+    let mut all = 0u64;
+    for (key, value) in archive.metadata() {
+        let nested = value.walk().map(|(_, value)| match value {
+            Value::Text(text) | Value::BigInt(text) => text.len() as u64 + item,
+            Value::Bytes(bytes) => bytes.len() as u64 * 2 + item,
+            _ => item,
+        });
+        let nested = nested.skip(1).fold(0, u64::saturating_add);
+        let one = nested
+            .saturating_add(pair)
+            .saturating_add(key.len() as u64 * 2);
+        all = all.saturating_add(one);
+    }
+    all
+}

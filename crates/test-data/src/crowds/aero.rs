@@ -1,0 +1,102 @@
+use sha2::{Digest, Sha256};
+
+use super::{Made, name, single};
+use crate::aero::{Chunk, chunk, file, json, text, tidx, uint};
+
+/// Bytes that all tensors of a crowd share.
+const SHARED: usize = 16 << 10;
+
+/// An index of so many tensors of bytes, all over the first ones of shard 0.
+fn index(count: usize, len: usize) -> Vec<u8> {
+    let (shape, len) = (uint(len as u64), uint(len as u64));
+    let mut index = [&[0x81][..], &text("tensors"), &[0xDD]].concat();
+    index.extend(
+        u32::try_from(count)
+            .expect("a count of 32 bits")
+            .to_be_bytes(),
+    );
+    for at in 0..count {
+        index.push(0x86);
+        let pairs: [(&str, &[u8]); 6] = [
+            ("name", &text(name(at))),
+            ("dtype", &[5]),
+            ("shape", &[&[0x91][..], &shape].concat()),
+            ("shard_id", &[0]),
+            ("data_off", &[0]),
+            ("data_len", &len),
+        ];
+        for (key, value) in pairs {
+            index.extend(text(key));
+            index.extend(value);
+        }
+    }
+    index
+}
+
+fn shard(len: usize) -> Chunk {
+    chunk(b"WTSH", 0x2, "weights.shard0", vec![1; len])
+}
+
+fn one_file(chunks: &[Chunk]) -> Made {
+    single("aero", file(chunks))
+}
+
+pub(super) fn empty(count: usize) -> Made {
+    one_file(&[tidx(index(count, 0)), shard(64)])
+}
+
+pub(super) fn compressed(count: usize) -> Made {
+    let index = index(count, 0);
+    let frame = zstd::bulk::compress(&index, 3).expect("memory to compress in");
+    let mut file = crate::aero::assemble(&[tidx(frame), shard(64)], false);
+    file.set_u32_at("0.flags", 0x4 | 0x1);
+    file.set_u64_at("0.ulen", index.len() as u64);
+    file.set_bytes_at("0.hash", blake3::hash(&index).as_bytes());
+    let mut made = single("aero", file.into_vec());
+    made.index_len = made.index_len.max(index.len() as u64);
+    made
+}
+
+pub(super) fn shared(count: usize) -> Made {
+    let made = one_file(&[tidx(index(count, SHARED)), shard(SHARED)]);
+    made.with_data(count, SHARED)
+}
+
+pub(super) fn keys(count: usize) -> Made {
+    let pairs: Vec<String> = (0..count)
+        .map(|at| format!(r#""{}":"""#, name(at)))
+        .collect();
+    let pairs = json(&format!("{{{}}}", pairs.join(",")));
+    one_file(&[tidx(index(1, 1)), shard(64), pairs])
+}
+
+/// One part with everything, and the index beside it.
+pub(super) fn set(count: usize) -> Made {
+    let listed = |name: &str, bytes: &[u8], more: &str| {
+        let digest = Sha256::digest(bytes);
+        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let len = bytes.len();
+        format!(r#"{{"path":"{name}","sha256":"{digest}","size_bytes":{len}{more}}}"#)
+    };
+    let index_file = file(&[tidx(index(count, 0))]);
+    let part = file(&[tidx(index(count, 0)), shard(64)]);
+    let (first, second) = (
+        listed("part-000.aero", &part, r#","shards":[0]"#),
+        listed("index.aero", &index_file, ""),
+    );
+    let json = format!(
+        r#"{{"format":{{"name":"AEROSET","version":[0,1]}},"parts":[{first}],"global_tidx":{second}}}"#
+    );
+    let files = vec![
+        ("crowd.aeroset.json".to_owned(), json.into_bytes()),
+        ("part-000.aero".to_owned(), part),
+        ("index.aero".to_owned(), index_file),
+    ];
+    // The part and the index say the same, and both are read.
+    let index_len = files.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+    Made {
+        files,
+        index_len,
+        data_len: 0,
+    }
+}
