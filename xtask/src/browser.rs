@@ -41,23 +41,40 @@ pub(crate) fn run(may_skip: bool) -> Outcome {
     let model = folder.join("model.safetensors");
     let page = folder.join("model.html");
     save(&model, &small_model())?;
-    crate::cargo(
-        &[
-            "run",
-            "--quiet",
-            "--package",
-            "tensorfmt-cli",
-            "--",
-            "inspect",
-            "--force",
-            "--html",
-            &page.to_string_lossy(),
-            &model.to_string_lossy(),
-        ],
-        &[],
-    )?;
+    program(&["inspect", "--force", "--html"], &[&page, &model])?;
     let browser = Browser { browser, folder };
-    browser.check(&page)
+    browser.check(&page)?;
+    let set = browser.folder.join("model.safetensors.index.json");
+    program(
+        &[
+            "convert",
+            "--force",
+            "--quiet",
+            "--max-shard-size",
+            "400000",
+        ],
+        &[&model, &set],
+    )?;
+    let page = browser.folder.join("set.html");
+    program(&["inspect", "--force", "--html"], &[&page, &set])?;
+    browser.check_set(&page)?;
+    let shared = test_data::workspace_root().join("fixtures/aero/valid/shared_data.aero");
+    let page = browser.folder.join("tied.html");
+    program(&["inspect", "--force", "--html"], &[&page, &shared])?;
+    browser.check_tied(&page)
+}
+
+/// Runs the command line tool with these words and these paths.
+fn program(words: &[&str], paths: &[&Path]) -> Outcome {
+    let paths: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
+    let start = ["run", "--quiet", "--package", "tensorfmt-cli", "--"];
+    let paths = paths.iter().map(AsRef::as_ref);
+    let all: Vec<&str> = start
+        .into_iter()
+        .chain(words.iter().copied())
+        .chain(paths)
+        .collect();
+    crate::cargo(&all, &[])
 }
 
 struct Browser {
@@ -117,6 +134,46 @@ impl Browser {
             self.folder.display()
         );
         Ok(())
+    }
+
+    /// The page of a set has its files; groups of one size are in the order in which people count.
+    fn check_set(&self, page: &Path) -> Outcome {
+        let seen = self.document(page, "#group=layers.")?;
+        for file in 1..=5 {
+            let name = format!(">model-{file:05}-of-00005.safetensors<");
+            if !seen.contains(&name) {
+                return Err(format!("the page of a set has no {name}"));
+            }
+        }
+        let place = |layer: usize| {
+            let group = format!("title=\"layers.{layer}.\n");
+            seen.find(&group)
+                .ok_or(format!("no group of layer {layer}"))
+        };
+        if place(2)? > place(10)? {
+            return Err("layer 10 stands before layer 2".into());
+        }
+        self.picture(page, "set", "1")?;
+        self.narrow(page, "narrow")
+    }
+
+    /// Tensors that share their bytes are marked.
+    fn check_tied(&self, page: &Path) -> Outcome {
+        match self.document(page, "")?.contains("class=\"soft\" title=") {
+            true => Ok(()),
+            false => Err("the page doesn't mark tied tensors".into()),
+        }
+    }
+
+    /// A picture of a window as narrow as a telephone's, in which nothing may be cut off at the side.
+    fn narrow(&self, page: &Path, name: &str) -> Outcome {
+        let path = self.folder.join(format!("{name}.png"));
+        let arguments = [
+            format!("--screenshot={}", path.display()),
+            "--window-size=420,1500".into(),
+            "--hide-scrollbars".into(),
+        ];
+        self.open(page, "", &arguments).map(drop)
     }
 
     /// What the page has become after its script ran. Anything that the browser complains about

@@ -290,6 +290,17 @@ impl Archive {
         }
     }
 
+    /// Whether it is several files.
+    pub fn is_set(&self) -> bool {
+        match self {
+            #[cfg(feature = "aero")]
+            Self::AeroSet(_) => true,
+            #[cfg(feature = "safetensors")]
+            Self::SafetensorsSet(_) => true,
+            _ => false,
+        }
+    }
+
     /// The format's version or generation, as people name it.
     pub fn version(&self) -> String {
         with_inner!(self, archive => archive.version_name())

@@ -65,7 +65,7 @@ const COMPONENT: (u64, u64) = (500, 1000);
 
 fn tensors(archive: &Archive, work: Work) -> u64 {
     let format = archive.format();
-    let set = matches!(archive, Archive::AeroSet(_));
+    let set = archive.is_set();
     // The part of a set is open beside its index.
     let open = open(format).saturating_mul(if set { 2 } else { 1 });
     let own = match work {
@@ -77,7 +77,7 @@ fn tensors(archive: &Archive, work: Work) -> u64 {
         },
         Work::Convert(target) => {
             let home = format == Format::Burnpack && target == Target::Burnpack;
-            let more = [(home, 150), (target == Target::AeroSet, 200)];
+            let more = [(home, 150), (target.is_set(), 200)];
             let more = more.into_iter().filter(|(is, _)| *is);
             more.fold(440, |sum: u64, (_, more)| sum.saturating_add(more))
         }
