@@ -144,6 +144,16 @@ pub(crate) type ZtensorStored = (
     ztensor_format::Entry,
 );
 
+/// What the source's own format says about a tensor and no other can hold.
+pub(crate) fn own_attributes(native: &Native) -> Vec<(String, Value)> {
+    match native {
+        #[cfg(feature = "safetensors")]
+        Native::Safetensors(_) => safetensors::extras(native).collect(),
+        #[allow(unreachable_patterns, reason = "a build may have one codec only")]
+        _ => Vec::new(),
+    }
+}
+
 /// What is wanted of a tensor beside its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About {

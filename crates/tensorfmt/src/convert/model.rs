@@ -296,12 +296,8 @@ impl ModelTensor {
     /// What only its format says about the tensor: ids, custom fields, quantization; nothing where it was made
     /// for its values alone.
     pub fn attributes(&self) -> Vec<(String, Value)> {
-        let mut all = self.attributes.clone();
-        #[cfg(feature = "safetensors")]
-        if let Some(native) = &self.native {
-            all.extend(crate::codec::safetensors::extras(native));
-        }
-        all
+        let own = self.native.iter().flat_map(crate::codec::own_attributes);
+        self.attributes.iter().cloned().chain(own).collect()
     }
 
     /// The decoded, little-endian bytes in stored order; a bool is one byte.
