@@ -52,6 +52,7 @@ mod notice;
 mod options;
 pub mod parallel;
 mod report;
+mod scratch;
 mod shape;
 mod sink;
 mod source;
