@@ -1,8 +1,8 @@
 //! Sources over a source: what conversion is composed of.
 
 pub use numbers::{Cast, CastCounts};
-pub(crate) use transposed::transpose;
 pub use transposed::Transposed;
+pub(crate) use transposed::transpose;
 
 use crate::scratch::Scratch;
 use crate::{DType, FileId, ShapeError, Source, SourceError};

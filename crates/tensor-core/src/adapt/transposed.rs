@@ -4,8 +4,8 @@ use core::ops::Range;
 
 use bytes::Bytes;
 
-use super::tiles::{Axis, scatter};
 use super::on_units;
+use super::tiles::{Axis, scatter};
 use crate::scratch::{Kept, Scratch};
 use crate::{
     AlignedBytes, DType, FileId, Order, Shape, ShapeError, Source, SourceError, WINDOW, parallel,
@@ -45,7 +45,15 @@ pub struct Transposed<S> {
     /// Dims of the result, slowest first; the source has them fastest first.
     dims: Arc<[u64]>,
     size: usize,
+    room: Room,
     _kept: Kept,
+}
+
+/// How much may be read at a time, and for nothing.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    held: usize,
+    gap: u64,
 }
 
 impl<S: Source> Transposed<S> {
@@ -77,6 +85,10 @@ impl<S: Source> Transposed<S> {
             inner,
             dims: dims.into(),
             size,
+            room: Room {
+                held: HELD,
+                gap: GAP,
+            },
             _kept: Kept::new(),
         })
     }
@@ -89,14 +101,18 @@ impl<S: Source> Transposed<S> {
             return Ok(());
         }
         // Elements so far apart that what lies between is more than a call costs.
-        if part.stride.saturating_mul(size as u64) > GAP {
+        if part.stride.saturating_mul(size as u64) > self.room.gap {
             for (index, slot) in out.chunks_exact_mut(size).enumerate() {
                 let source = part.source_of(index as u64) * size as u64;
                 self.inner.read_into(source, slot)?;
             }
             return Ok(());
         }
-        let tiling = Tiling::of(part, size, parallel::share(HELD));
+        let room = Room {
+            held: parallel::share(self.room.held),
+            ..self.room
+        };
+        let tiling = Tiling::of(part, size, room);
         let mut ranges = tiling.first();
         loop {
             self.gather_tile(&tiling, &ranges, out)?;
@@ -296,16 +312,16 @@ struct Placed {
 }
 
 impl<'a> Tiling<'a> {
-    fn of(part: &'a Part<'a>, size: usize, most: usize) -> Self {
+    fn of(part: &'a Part<'a>, size: usize, most: Room) -> Self {
         let size = size as u64;
-        let room = (most as u64 / size).max(1);
+        let room = (most.held as u64 / size).max(1);
         // As many of the slowest axis that lines of the result are filled in one go.
         let line = (LINE as u64 / size).max(1);
         let line = part.rest.last().map_or(1, |&last| last.min(line));
         let room = (room / line).max(1);
         let gap = (part.dim - part.count) * part.stride;
         let unit = part.dim * part.stride;
-        let whole = gap * size <= GAP && unit <= room && part.count < part.dim;
+        let whole = gap * size <= most.gap && unit <= room && part.count < part.dim;
         let (first, unit) = match whole {
             true => (part.count, unit),
             false => {
@@ -497,4 +513,95 @@ pub(crate) fn transpose(data: &[u8], dims: &[u64], size: u64) -> Result<Bytes, S
         scatter(data, 0, &part.axes(), size, out.as_mut_slice());
     }
     Ok(out.freeze())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Bytes that are read like those of a file.
+    struct Far {
+        bytes: Bytes,
+        any_order: bool,
+        longest: core::sync::atomic::AtomicUsize,
+    }
+
+    impl Source for Far {
+        fn size(&self) -> u64 {
+            self.bytes.size()
+        }
+
+        fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
+            self.longest
+                .fetch_max(out.len(), core::sync::atomic::Ordering::Relaxed);
+            self.bytes.read_into(offset, out)
+        }
+
+        fn is_random_access(&self) -> bool {
+            self.any_order
+        }
+    }
+
+    proptest! {
+        /// Boxes that don't fit what may be held are taken apart along any axis, with what lies
+        /// between their elements read or left out.
+        #[test]
+        fn every_tiling_finds_every_element(
+            dims in prop::collection::vec(1u64..24, 1..5),
+            dtype in prop::sample::select(vec![DType::U8, DType::BF16, DType::F32, DType::F64, DType::C128]),
+            held in 1usize..3000,
+            gap in 0u64..300,
+            any_order in any::<bool>(),
+            start in 0.0f64..1.0,
+            len in 0.0f64..1.0,
+        ) {
+            let shape = Shape::new(&dims).unwrap();
+            let size = dtype.size().unwrap();
+            let total = (shape.elements() * size) as usize;
+            let bytes: Vec<u8> = (0..total).map(|i| (i % 251) as u8 ^ (i / 251) as u8).collect();
+            let bytes = Bytes::from(bytes);
+            let memory = Transposed::new(bytes.clone(), dtype, &shape, Order::RowMajor).unwrap();
+            let longest = core::sync::atomic::AtomicUsize::new(0);
+            let far = Far { bytes: bytes.clone(), any_order, longest };
+            let mut far = Transposed::new(far, dtype, &shape, Order::RowMajor).unwrap();
+            far.room = Room { held, gap };
+            let from = (start * total as f64) as u64;
+            let to = from + (len * (total as u64 - from) as f64) as u64;
+            let (got, want) = (far.read(from..to).unwrap(), memory.read(from..to).unwrap());
+            prop_assert_eq!(&got[..], &want[..]);
+            // A line of the slowest axis, for each of the fastest, is read at once whatever is held.
+            let least = gap as usize + LINE * 24 * size as usize;
+            let longest = far.inner.longest.load(core::sync::atomic::Ordering::Relaxed);
+            prop_assert!(dims.len() < 2 || longest <= held.max(least), "{}", longest);
+        }
+    }
+
+    #[test]
+    fn windows_are_whole_rows_of_one_length() {
+        let window = |dims: &[u64], dtype: DType| {
+            let shape = Shape::new(dims).unwrap();
+            let len = shape.byte_len(dtype).unwrap().unwrap();
+            struct Empty(u64);
+            impl Source for Empty {
+                fn size(&self) -> u64 {
+                    self.0
+                }
+                fn read_into(&self, _: u64, _: &mut [u8]) -> Result<(), SourceError> {
+                    Ok(())
+                }
+            }
+            let rows = Transposed::new(Empty(len), dtype, &shape, Order::ColumnMajor).unwrap();
+            rows.window() as u64
+        };
+        // All of it.
+        assert_eq!(window(&[1024, 4096], DType::F32), 16 << 20);
+        // Of 256 rows 20 fit a window: 13 windows, of which the last has 16.
+        assert_eq!(window(&[256, 300_000], DType::F32), 20 * 300_000 * 4);
+        // A row is more than a window: whole parts of it.
+        assert_eq!(window(&[2, 3, 4 << 20], DType::F32), 16 << 20);
+        let eleventh = (64u64 << 20).div_ceil(11);
+        assert_eq!(window(&[2, 64 << 20], DType::F32), eleventh * 4);
+    }
 }
