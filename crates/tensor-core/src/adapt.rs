@@ -9,6 +9,7 @@ use crate::{DType, FileId, ShapeError, Source, SourceError};
 
 mod float8;
 mod numbers;
+mod slices;
 mod tiles;
 mod transposed;
 

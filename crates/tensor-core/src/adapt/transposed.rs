@@ -516,6 +516,10 @@ pub(crate) fn transpose(data: &[u8], dims: &[u64], size: u64) -> Result<Bytes, S
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "numbers of tests are small"
+)]
 mod tests {
     use proptest::prelude::*;
 
