@@ -54,6 +54,7 @@ pub mod parallel;
 #[cfg(feature = "std")]
 mod pool;
 mod report;
+mod scratch;
 mod shape;
 mod sink;
 mod source;

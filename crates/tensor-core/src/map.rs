@@ -84,4 +84,8 @@ impl Source for MappedFile {
     fn file(&self) -> Option<&FileId> {
         self.id.as_ref()
     }
+
+    fn is_random_access(&self) -> bool {
+        true
+    }
 }

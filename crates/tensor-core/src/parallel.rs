@@ -52,6 +52,29 @@ fn pool(threads: usize) -> Option<rayon::ThreadPool> {
         })
 }
 
+/// Whether [`fill`] has more than one thread here.
+pub(crate) fn has_threads() -> bool {
+    #[cfg(feature = "rayon")]
+    {
+        !in_pool() && available() > 1
+    }
+    #[cfg(not(feature = "rayon"))]
+    {
+        false
+    }
+}
+
+/// The part of `bytes` that one thread may hold: all of it, or on a thread of a pool, where others
+/// may hold as much at the same time, its share; 2 MiB in any case.
+pub(crate) fn share(bytes: usize) -> usize {
+    #[cfg(feature = "rayon")]
+    if in_pool() {
+        const LEAST: usize = 2 << 20;
+        return (bytes / rayon::current_num_threads().max(1)).max(LEAST.min(bytes));
+    }
+    bytes
+}
+
 /// Runs `body` on this thread and what it spawns in `pool`, or in the pool that this thread belongs to.
 #[cfg(feature = "rayon")]
 fn scope<'scope, E>(

@@ -6,7 +6,7 @@ use bytes::Bytes;
 #[cfg(feature = "std")]
 pub use file::FileSource;
 
-use crate::{AlignedBytes, FileId, SourceError, Ticker, sink::TransferError};
+use crate::{AlignedBytes, FileId, SourceError, Ticker, scratch::Scratch, sink::TransferError};
 
 /// How many bytes a walk over a source asks for at a time, unless the source wants otherwise:
 /// few calls on slow disks, little enough to stay in a cache.
@@ -85,6 +85,12 @@ pub trait Source: Send + Sync {
         None
     }
 
+    /// Whether ranges may be asked for in any order, and on several threads at once, at no extra
+    /// cost: not of what is decoded from front to back. A source over another source has that one's.
+    fn is_random_access(&self) -> bool {
+        false
+    }
+
     /// Fails where `len` bytes from `offset` on are not all within [`size`](Self::size).
     ///
     /// # Errors
@@ -129,7 +135,7 @@ pub fn walk<E: From<TransferError>>(
         return Ok(());
     }
     let most = at_most(len, window);
-    let mut buffer = scratch::Buffer::of(most).map_err(TransferError::from)?;
+    let mut buffer = Scratch::of(most).map_err(TransferError::from)?;
     let mut offset = range.start;
     while offset < range.end {
         let piece = buffer
@@ -144,51 +150,6 @@ pub fn walk<E: From<TransferError>>(
         offset += piece.len() as u64;
     }
     Ok(())
-}
-
-/// The buffer of a walk. New memory costs about as much as what is done with it, so that with
-/// `std` each thread keeps one, of a window, for its next walk.
-mod scratch {
-    use crate::{AlignedBytes, SourceError};
-
-    #[cfg(feature = "std")]
-    std::thread_local! {
-        static SPARE: core::cell::Cell<Option<AlignedBytes>> = const { core::cell::Cell::new(None) };
-    }
-
-    pub(super) struct Buffer(Option<AlignedBytes>);
-
-    impl Buffer {
-        /// One of `len` bytes or more, whatever is in them.
-        pub(super) fn of(len: usize) -> Result<Self, SourceError> {
-            #[cfg(feature = "std")]
-            if len <= super::WINDOW {
-                let spare = SPARE.try_with(core::cell::Cell::take).ok().flatten();
-                if let Some(buffer) = spare.filter(|buffer| buffer.as_slice().len() >= len) {
-                    return Ok(Self(Some(buffer)));
-                }
-            }
-            AlignedBytes::zeroed(len).map(|buffer| Self(Some(buffer)))
-        }
-
-        pub(super) fn as_mut_slice(&mut self) -> &mut [u8] {
-            match &mut self.0 {
-                Some(buffer) => buffer.as_mut_slice(),
-                None => &mut [],
-            }
-        }
-    }
-
-    #[cfg(feature = "std")]
-    impl Drop for Buffer {
-        fn drop(&mut self) {
-            let window = |buffer: &AlignedBytes| buffer.as_slice().len() == super::WINDOW;
-            if let Some(buffer) = self.0.take().filter(window) {
-                // A thread that is ending keeps none.
-                let _ = SPARE.try_with(|spare| spare.set(Some(buffer)));
-            }
-        }
-    }
 }
 
 /// The range in numbers as wide as this host's addresses, if they hold it. `W` is `usize`; tests
@@ -259,6 +220,10 @@ impl Source for Bytes {
     fn contiguous(&self) -> Option<&Bytes> {
         Some(self)
     }
+
+    fn is_random_access(&self) -> bool {
+        true
+    }
 }
 
 impl<S: Source + ?Sized> Source for Arc<S> {
@@ -284,6 +249,10 @@ impl<S: Source + ?Sized> Source for Arc<S> {
 
     fn file(&self) -> Option<&FileId> {
         (**self).file()
+    }
+
+    fn is_random_access(&self) -> bool {
+        (**self).is_random_access()
     }
 }
 
@@ -359,6 +328,10 @@ impl<S: Source> Source for Window<S> {
 
     fn file(&self) -> Option<&FileId> {
         self.inner.file()
+    }
+
+    fn is_random_access(&self) -> bool {
+        self.inner.is_random_access()
     }
 }
 
@@ -456,6 +429,10 @@ mod file {
 
         fn file(&self) -> Option<&FileId> {
             self.id.as_ref()
+        }
+
+        fn is_random_access(&self) -> bool {
+            true
         }
     }
 

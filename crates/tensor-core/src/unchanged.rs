@@ -91,6 +91,10 @@ impl<S: Source> Source for Unchanged<S> {
     fn file(&self) -> Option<&FileId> {
         self.inner.file()
     }
+
+    fn is_random_access(&self) -> bool {
+        self.inner.is_random_access()
+    }
 }
 
 /// A deferred tensor's bytes have another length than when it was added.

@@ -53,6 +53,10 @@ impl Source for Truth {
     fn file(&self) -> Option<&FileId> {
         self.inner.file()
     }
+
+    fn is_random_access(&self) -> bool {
+        self.inner.is_random_access()
+    }
 }
 
 impl fmt::Debug for Truth {

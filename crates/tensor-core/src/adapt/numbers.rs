@@ -7,8 +7,10 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::float8::{E4m3, E4m3Fnuz, E5m2, E5m2Fnuz, E8m0};
+use super::slices::{self, Table};
 use super::{on_units, whole};
-use crate::{AlignedBytes, DType, FileId, ShapeError, Source, SourceError, bf16, f16};
+use crate::scratch::{Kept, Scratch};
+use crate::{DType, FileId, ShapeError, Source, SourceError, WINDOW, bf16, f16, parallel};
 
 /// Elements of a source as another dtype, with a count of what the change lost.
 ///
@@ -40,6 +42,9 @@ pub struct Cast<S> {
     from: DType,
     to: DType,
     counts: Arc<CastCounts>,
+    #[cfg(feature = "std")]
+    table: std::sync::OnceLock<Table>,
+    _kept: Kept,
 }
 
 /// How many elements a [`Cast`] changed, over all bytes read through it so far. A count that
@@ -96,6 +101,9 @@ impl<S: Source> Cast<S> {
             from,
             to,
             counts: Arc::default(),
+            #[cfg(feature = "std")]
+            table: std::sync::OnceLock::new(),
+            _kept: Kept::new(),
         })
     }
 
@@ -112,6 +120,72 @@ fn size(dtype: DType) -> usize {
         .unwrap_or(1)
 }
 
+/// Bytes, of the old elements or the new, that are cast at a time where threads share them.
+const SHARED: usize = 8 << 20;
+
+impl<S: Source> Cast<S> {
+    /// Casts what `out` has room for, from the byte `at` of the source on.
+    fn convert(&self, at: u64, out: &mut [u8]) -> Result<(), SourceError> {
+        let (from, to) = (size(self.from), size(self.to));
+        if let Some(bytes) = self.inner.contiguous() {
+            let len = out.len() / to * from;
+            let input = bytes.get(usize::try_from(at).unwrap_or(usize::MAX)..);
+            let input = input.and_then(|input| input.get(..len));
+            self.convert_memory(input.unwrap_or_default(), out);
+            return Ok(());
+        }
+        // In pieces that suit the source: all of its bytes may be more than `out` has, and more than
+        // the host has addresses for.
+        let most = self.inner.window().min(WINDOW);
+        let most = (most / from).clamp(1, (out.len() / to).max(1));
+        let mut input = Scratch::of(most * from)?;
+        let mut at = at;
+        for out in out.chunks_mut(most * to) {
+            let input = input.as_mut_slice().get_mut(..out.len() / to * from);
+            let input = input.unwrap_or_default();
+            self.inner.read_into(at, input)?;
+            at += input.len() as u64;
+            self.convert_memory(input, out);
+        }
+        Ok(())
+    }
+
+    fn convert_memory(&self, input: &[u8], out: &mut [u8]) {
+        let mut lost = Lost::default();
+        let pair = (self.from, self.to);
+        if !slices::convert(pair, self.table(), input, out, &mut lost) {
+            each(pair, input, out, &mut lost);
+        }
+        add(&self.counts.rounded, lost.rounded);
+        add(&self.counts.overflowed, lost.overflowed);
+        add(&self.counts.underflowed, lost.underflowed);
+    }
+
+    /// The table of the cast, if there is one; it costs as much to make as to cast its values one by
+    /// one, so that few elements have none.
+    #[cfg(feature = "std")]
+    fn table(&self) -> Option<&Table> {
+        let values = if size(self.from) == 1 {
+            1 << 8
+        } else {
+            1 << 16
+        };
+        let worth = self.inner.size() / size(self.from) as u64 >= values;
+        let is_of_use = worth && Table::is_of_use(self.from, self.to);
+        is_of_use.then(|| self.table.get_or_init(|| Table::new(self.from, self.to)))
+    }
+
+    #[cfg(not(feature = "std"))]
+    fn table(&self) -> Option<&Table> {
+        None
+    }
+
+    /// Whether several threads share the work.
+    fn is_shared(&self) -> bool {
+        self.inner.is_random_access() && parallel::has_threads()
+    }
+}
+
 impl<S: Source> Source for Cast<S> {
     fn size(&self) -> u64 {
         self.inner.size() / size(self.from) as u64 * size(self.to) as u64
@@ -121,32 +195,31 @@ impl<S: Source> Source for Cast<S> {
         self.check(offset, out.len() as u64)?;
         let (from, to) = (size(self.from), size(self.to));
         on_units(to, offset, out, |offset, out| {
-            // In pieces that suit the source: all of its bytes may be more than `out` has, and
-            // more than the host has addresses for.
-            let most = (self.inner.window() / from).clamp(1, (out.len() / to).max(1));
-            let mut input = AlignedBytes::zeroed(most * from)?;
-            let mut at = offset / to as u64 * from as u64;
-            for out in out.chunks_mut(most * to) {
-                let input = input.as_mut_slice().get_mut(..out.len() / to * from);
-                let input = input.unwrap_or_default();
-                self.inner.read_into(at, input)?;
-                at += input.len() as u64;
-                let mut lost = Lost::default();
-                convert(self.from, self.to, input, out, &mut lost);
-                add(&self.counts.rounded, lost.rounded);
-                add(&self.counts.overflowed, lost.overflowed);
-                add(&self.counts.underflowed, lost.underflowed);
+            let at = offset / to as u64 * from as u64;
+            if !self.is_shared() {
+                return self.convert(at, out);
             }
-            Ok(())
+            let piece = WINDOW / from.max(to);
+            parallel::fill(0, out, piece * to, |start, out| {
+                self.convert(at + (start / to * from) as u64, out)
+            })
         })
     }
 
     fn window(&self) -> usize {
-        (self.inner.window() / size(self.from)).saturating_mul(size(self.to))
+        let (from, to) = (size(self.from), size(self.to));
+        match self.is_shared() {
+            true => SHARED / from.max(to) * to,
+            false => (self.inner.window() / from).saturating_mul(to),
+        }
     }
 
     fn file(&self) -> Option<&FileId> {
         self.inner.file()
+    }
+
+    fn is_random_access(&self) -> bool {
+        self.inner.is_random_access()
     }
 }
 
@@ -250,31 +323,13 @@ macro_rules! dispatch {
     };
 }
 
-fn convert(from: DType, to: DType, input: &[u8], out: &mut [u8], lost: &mut Lost) {
-    match (from, to) {
-        // Every bit has its place in the wider float, also those of a NaN.
-        (DType::BF16, DType::F32) => widen(input, out, |bits| u32::from(bits) << 16),
-        (DType::F16, DType::F32) => widen(input, out, half_to_single),
-        _ => dispatch!(from, From => dispatch!(to, To => each::<From, To>(input, out, lost))),
-    }
-}
-
-fn widen(input: &[u8], out: &mut [u8], wide: impl Fn(u16) -> u32) {
-    for (from, to) in input.chunks_exact(2).zip(out.chunks_exact_mut(4)) {
-        to.copy_from_slice(&wide(u16::from_le_bytes(array(from))).to_le_bytes());
-    }
+/// Casts whole elements, one after the other.
+pub(super) fn each((from, to): (DType, DType), input: &[u8], out: &mut [u8], lost: &mut Lost) {
+    dispatch!(from, From => dispatch!(to, To => each_of::<From, To>(input, out, lost)))
 }
 
 #[inline]
-fn half_to_single(bits: u16) -> u32 {
-    match bits & 0x7FFF > 0x7C00 {
-        true => u32::from(bits & 0x8000) << 16 | 0x7F80_0000 | u32::from(bits & 0x03FF) << 13,
-        false => f16::from_bits(bits).to_f32().to_bits(),
-    }
-}
-
-#[inline]
-fn each<F: Numeric, T: Numeric>(input: &[u8], out: &mut [u8], lost: &mut Lost) {
+fn each_of<F: Numeric, T: Numeric>(input: &[u8], out: &mut [u8], lost: &mut Lost) {
     let sizes = (size_of::<F>(), size_of::<T>());
     for (from, to) in input
         .chunks_exact(sizes.0)

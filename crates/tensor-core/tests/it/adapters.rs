@@ -1,5 +1,6 @@
-use std::sync::Arc;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 use tensor_core::{
@@ -91,19 +92,71 @@ fn a_large_transposition_reads_long_runs() {
     let mut sink = Sink::new(Vec::new());
     sink.copy_from(&rows, &Ticker::default()).unwrap();
     assert_eq!(sink.into_inner(), naive(&bytes, &dims, 4));
-    assert!(
-        traced
-            .reads()
+    // All of it at once, since that is what may be held.
+    assert_eq!(traced.reads(), vec![0..bytes.len() as u64; 1]);
+}
+
+/// However long and wide a matrix is: every byte is asked for once, in calls of a window or of what a
+/// window of the result has room for.
+#[test]
+fn a_transposition_asks_for_every_byte_once() {
+    // Rows and columns of the source; the shortest read, and the most reads for each MiB.
+    let cases: [(u64, u64, u64, u64); 6] = [
+        (1024, 4096, 1 << 20, 1),
+        (4096, 1024, 1 << 20, 1),
+        (65_536, 64, 1 << 20, 1),
+        (64, 65_536, 1 << 20, 1),
+        (3, 4_000_000, 256 << 10, 4),
+        // 300 columns are as many as a window has room for.
+        (20_000, 1_500, 1_000, 1_100),
+    ];
+    for (rows, columns, shortest, most) in cases {
+        let shape = Shape::new(&[rows, columns]).unwrap();
+        let len = rows * columns * 4;
+        let source = pages(len);
+        let turned = Transposed::new(source.clone(), DType::F32, &shape, Order::RowMajor).unwrap();
+        let mut sum = 0u64;
+        walk::<tensor_core::TransferError>(&turned, 0..len, &Ticker::default(), |piece| {
+            sum += piece.iter().map(|&byte| u64::from(byte)).sum::<u64>();
+            Ok(())
+        })
+        .unwrap();
+        let want: u64 = (0..len)
+            .step_by(4096)
+            .map(|at| u64::from((at >> 12) as u8) * 4096.min(len - at))
+            .sum();
+        assert_eq!(sum, want, "{rows} x {columns}");
+        let mut reads = source.reads.lock().unwrap().clone();
+        reads.sort_unstable_by_key(|read| read.start);
+        let (first, last) = (reads.first().unwrap(), reads.last().unwrap());
+        assert_eq!((first.start, last.end), (0, len));
+        assert!(
+            reads.windows(2).all(|pair| pair[0].end == pair[1].start),
+            "{rows} x {columns}"
+        );
+        let short = reads
             .iter()
-            .all(|read| read.end - read.start >= 4096)
-    );
+            .filter(|read| read.end - read.start < shortest)
+            .count();
+        // What is left at the end of a part may be shorter.
+        assert!(
+            short as u64 <= len >> 22,
+            "{rows} x {columns}: {short} short reads"
+        );
+        assert!(
+            reads.len() as u64 <= ((len >> 20) + 1) * most + 4,
+            "{rows} x {columns}: {}",
+            reads.len()
+        );
+    }
 }
 
 /// A source of `size` bytes that takes no memory, each byte the number of its 4 KiB, and remembers
-/// the longest read.
+/// what was read.
 struct Pages {
     size: u64,
     longest: AtomicUsize,
+    reads: Mutex<Vec<Range<u64>>>,
 }
 
 impl Source for Pages {
@@ -111,9 +164,15 @@ impl Source for Pages {
         self.size
     }
 
+    fn is_random_access(&self) -> bool {
+        true
+    }
+
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
         self.check(offset, out.len() as u64)?;
         self.longest.fetch_max(out.len(), Ordering::Relaxed);
+        let end = offset + out.len() as u64;
+        self.reads.lock().unwrap().push(offset..end);
         for (at, byte) in (offset..).zip(out) {
             *byte = (at >> 12) as u8;
         }
@@ -123,7 +182,12 @@ impl Source for Pages {
 
 fn pages(size: u64) -> Arc<Pages> {
     let longest = AtomicUsize::new(0);
-    Arc::new(Pages { size, longest })
+    let reads = Mutex::default();
+    Arc::new(Pages {
+        size,
+        longest,
+        reads,
+    })
 }
 
 #[test]

@@ -1,0 +1,363 @@
+//! Moving the elements of a box from one order of its axes to the other, in memory.
+
+use alloc::vec::Vec;
+
+use crate::parallel;
+
+/// One axis of a box: how many positions it has, and how many elements lie between two of them in
+/// what is read and in what is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Axis {
+    pub(super) count: usize,
+    pub(super) from: usize,
+    pub(super) to: usize,
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Bytes that are worth a second thread.
+const PIECE: usize = 1 << 20;
+
+/// Moves the elements of a box: the one at the start of all axes is number `base` of `source`, and
+/// the first of `out`. Elements have `size` bytes; `axes` go from the slowest in `out`, which is the
+/// fastest in `source`, to the other end. On several threads where the box is large, and for one
+/// alone on this one.
+pub(super) fn scatter(source: &[u8], base: usize, axes: &[Axis], size: usize, out: &mut [u8]) {
+    let Some((rows, rest)) = axes.split_first() else {
+        return;
+    };
+    let row = rows.to.saturating_mul(size).max(1);
+    let piece = PIECE
+        .div_ceil(row)
+        .max(LINE / size.max(1))
+        .saturating_mul(row);
+    let moved = |start: usize, out: &mut [u8]| {
+        let first = start / row;
+        let count = out.len().div_ceil(row).min(rows.count - first);
+        let rows = Axis { count, ..*rows };
+        let base = base + first * rows.from;
+        match size {
+            1 => Tiles::<1, 64>::new(source, out).scatter(base, rows, rest),
+            2 => Tiles::<2, 32>::new(source, out).scatter(base, rows, rest),
+            4 => Tiles::<4, 16>::new(source, out).scatter(base, rows, rest),
+            8 => Tiles::<8, 8>::new(source, out).scatter(base, rows, rest),
+            _ => Tiles::<16, 4>::new(source, out).scatter(base, rows, rest),
+        }
+        Ok::<(), core::convert::Infallible>(())
+    };
+    let Ok(()) = parallel::fill(0, out, piece, moved);
+}
+
+/// Elements of `N` bytes, `T` of which fill a cache line. In tiles of `T` times `T` each line is read
+/// once and each line written once, with a tile in between that fits any cache.
+struct Tiles<'a, const N: usize, const T: usize> {
+    source: &'a [[u8; N]],
+    out: &'a mut [[u8; N]],
+    /// A block as it was read and as it is written, each of its lines `WIDE` long.
+    before: Vec<[[u8; N]; T]>,
+    after: Vec<[[u8; N]; T]>,
+}
+
+/// Where an element is, in what is read and in what is written.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    from: usize,
+    to: usize,
+}
+
+/// Rows, or columns, whose places are known at a time.
+const BAND: usize = 512;
+
+/// Cache lines that a block is wide and high.
+const WIDE: usize = 4;
+
+impl<'a, const N: usize, const T: usize> Tiles<'a, N, T> {
+    fn new(source: &'a [u8], out: &'a mut [u8]) -> Self {
+        let source = bytemuck::try_cast_slice(source).unwrap_or_default();
+        let out = bytemuck::try_cast_slice_mut(out).unwrap_or_default();
+        let (before, after) = (Vec::new(), Vec::new());
+        Self {
+            source,
+            out,
+            before,
+            after,
+        }
+    }
+
+    /// The axes that are fastest in the source together are rows, those that are fastest in the result
+    /// columns, until both are long enough for lines; what is left in the middle goes slowest.
+    fn scatter(&mut self, base: usize, rows: Axis, rest: &[Axis]) {
+        let mut axes = alloc::vec![rows];
+        axes.extend_from_slice(rest);
+        let enough = WIDE * T;
+        let mut last = axes.len();
+        let mut width = 1;
+        while last > 1 && width < enough {
+            last -= 1;
+            width *= axes.get(last).map_or(1, |axis| axis.count);
+        }
+        let (left, columns) = axes.split_at(last);
+        let mut first = 0;
+        let mut height = 1;
+        while first < left.len() && height < enough {
+            height *= left.get(first).map_or(1, |axis| axis.count);
+            first += 1;
+        }
+        let (rows, middle) = left.split_at(first);
+        match (rows, columns) {
+            ([long], short) if middle.is_empty() && width < T / 2 => {
+                return self.lines(base, *long, short);
+            }
+            (short, [long]) if middle.is_empty() && height < T / 2 => {
+                return self.lines(base, *long, short);
+            }
+            _ => {}
+        }
+        let lines = WIDE * WIDE * T;
+        self.before = alloc::vec![[[0; N]; T]; lines];
+        self.after = alloc::vec![[[0; N]; T]; lines];
+        // The slowest in the result goes fastest among these, since that is near in the source.
+        let columns: Vec<Axis> = columns.iter().rev().copied().collect();
+        let mut rows = Places::new(rows);
+        let mut columns = Places::new(&columns);
+        while rows.fill(BAND) {
+            columns.restart();
+            // A band at a time of what fills few lines, so that what lies beside them in the source is
+            // met while they are in the cache.
+            while columns.fill(enough) {
+                let mut middle = Places::new(middle);
+                while middle.fill(BAND) {
+                    for &at in &middle.band {
+                        for rows in rows.band.chunks(enough) {
+                            self.block(base + at.from, at.to, rows, &columns.band);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Few lines, each along one axis: a block of each in turn, so that what they share stays in the
+    /// cache.
+    fn lines(&mut self, base: usize, long: Axis, short: &[Axis]) {
+        let mut lines = Places::new(short);
+        lines.fill(usize::MAX);
+        for start in (0..long.count).step_by(BAND) {
+            let count = BAND.min(long.count - start);
+            for line in &lines.band {
+                let from = base + line.from + start * long.from;
+                let to = line.to + start * long.to;
+                let out = self.out.get_mut(to..).unwrap_or_default();
+                let source = self.source.get(from..).unwrap_or_default();
+                let slots = out.iter_mut().step_by(long.to.max(1)).take(count);
+                let copy = |(slot, element): (&mut [u8; N], &[u8; N])| *slot = *element;
+                match long.from {
+                    1 => slots.zip(source).for_each(copy),
+                    step => slots.zip(source.iter().step_by(step.max(1))).for_each(copy),
+                }
+            }
+        }
+    }
+
+    /// Moves a block of up to `WIDE` lines by as many: in, turned over tile by tile, and out, so that
+    /// both sides are met in runs that are as long as the block.
+    fn block(&mut self, from: usize, to: usize, rows: &[Place], columns: &[Place]) {
+        let runs = is_run(rows, |row| row.from);
+        for (line, column) in self.before.chunks_exact_mut(WIDE).zip(columns) {
+            let line = line.as_flattened_mut();
+            let from = from + column.from + rows.first().map_or(0, |row| row.from);
+            let run = self.source.get(from..from + rows.len());
+            match (run, line.get_mut(..rows.len())) {
+                (Some(run), Some(line)) if runs => line.copy_from_slice(run),
+                (_, line) => {
+                    for (slot, row) in line.unwrap_or_default().iter_mut().zip(rows) {
+                        let from = from + row.from - rows.first().map_or(0, |row| row.from);
+                        *slot = self.source.get(from).copied().unwrap_or([0; N]);
+                    }
+                }
+            }
+        }
+        for down in 0..columns.len().div_ceil(T) {
+            for right in 0..rows.len().div_ceil(T) {
+                let tiles = self
+                    .before
+                    .get(down * T * WIDE + right..)
+                    .unwrap_or_default();
+                let turned = turned(tiles);
+                let tiles = self.after.get_mut(right * T * WIDE + down..);
+                for (to, line) in tiles
+                    .unwrap_or_default()
+                    .iter_mut()
+                    .step_by(WIDE)
+                    .zip(&turned)
+                {
+                    *to = *line;
+                }
+            }
+        }
+        let runs = is_run(columns, |column| column.to);
+        for (line, row) in self.after.chunks_exact(WIDE).zip(rows) {
+            let line = line.as_flattened();
+            let to = to + row.to;
+            let first = to + columns.first().map_or(0, |column| column.to);
+            let run = self.out.get_mut(first..first + columns.len());
+            match (run, line.get(..columns.len())) {
+                (Some(run), Some(line)) if runs => run.copy_from_slice(line),
+                (_, line) => {
+                    for (element, column) in line.unwrap_or_default().iter().zip(columns) {
+                        if let Some(slot) = self.out.get_mut(to + column.to) {
+                            *slot = *element;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether places follow each other without a gap.
+fn is_run(places: &[Place], of: impl Fn(&Place) -> usize) -> bool {
+    let ends = places.first().zip(places.last());
+    ends.is_some_and(|(first, last)| of(last) - of(first) == places.len() - 1)
+}
+
+/// The other order of a square of elements, whose lines are each `WIDE` lines apart.
+#[inline]
+fn turned<const N: usize, const T: usize>(lines: &[[[u8; N]; T]]) -> [[[u8; N]; T]; T] {
+    let mut tile = [[[0u8; N]; T]; T];
+    for (to, line) in tile.iter_mut().zip(lines.iter().step_by(WIDE)) {
+        *to = *line;
+    }
+    let mut turned = [[[0u8; N]; T]; T];
+    let from: Option<&[[[u8; 8]; 8]; T]> = words_of(&tile);
+    let to: Option<&mut [[[u8; 8]; 8]; T]> = words_of_mut(&mut turned);
+    let (1 | 2 | 4, Some(from), Some(to)) = (N, from, to) else {
+        for (at, line) in turned.iter_mut().enumerate() {
+            for (slot, from) in line.iter_mut().zip(&tile) {
+                *slot = from.get(at).copied().unwrap_or([0; N]);
+            }
+        }
+        return turned;
+    };
+    // Squares of 8 bytes by as many elements as are in 8 bytes, each in as many words.
+    let width = 8 / N;
+    for (number, from) in from.chunks_exact(width).enumerate() {
+        for (chunk, to) in to.chunks_exact_mut(width).enumerate() {
+            let mut words = [0u64; 8];
+            for (word, line) in words.iter_mut().zip(from) {
+                *word = u64::from_le_bytes(line.get(chunk).copied().unwrap_or_default());
+            }
+            turn_words::<N>(&mut words);
+            for (word, line) in words.iter().zip(to) {
+                if let Some(slot) = line.get_mut(number) {
+                    *slot = word.to_le_bytes();
+                }
+            }
+        }
+    }
+    turned
+}
+
+/// Swaps the elements of words that hold the rows of a square, the first element lowest.
+#[inline]
+fn turn_words<const N: usize>(words: &mut [u64; 8]) {
+    let [a, b, c, d, e, f, g, h] = words;
+    let swap = |low: &mut u64, high: &mut u64, shift: u32, mask: u64| {
+        let change = (*low >> shift ^ *high) & mask;
+        *high ^= change;
+        *low ^= change << shift;
+    };
+    const HALF: u64 = 0x0000_0000_FFFF_FFFF;
+    const QUARTER: u64 = 0x0000_FFFF_0000_FFFF;
+    const EIGHTH: u64 = 0x00FF_00FF_00FF_00FF;
+    match N {
+        1 => {
+            swap(a, e, 32, HALF);
+            swap(b, f, 32, HALF);
+            swap(c, g, 32, HALF);
+            swap(d, h, 32, HALF);
+            for [low, high, next, last] in [[&mut *a, b, c, d], [e, f, g, h]] {
+                swap(low, next, 16, QUARTER);
+                swap(high, last, 16, QUARTER);
+                swap(low, high, 8, EIGHTH);
+                swap(next, last, 8, EIGHTH);
+            }
+        }
+        2 => {
+            swap(a, c, 32, HALF);
+            swap(b, d, 32, HALF);
+            swap(a, b, 16, QUARTER);
+            swap(c, d, 16, QUARTER);
+        }
+        _ => swap(a, b, 32, HALF),
+    }
+}
+
+fn words_of<const N: usize, const T: usize>(
+    tile: &[[[u8; N]; T]; T],
+) -> Option<&[[[u8; 8]; 8]; T]> {
+    let bytes: &[u8] = bytemuck::try_cast_slice(tile.as_flattened()).ok()?;
+    let lines: &[[[u8; 8]; 8]] = bytemuck::try_cast_slice(bytes).ok()?;
+    lines.try_into().ok()
+}
+
+fn words_of_mut<const N: usize, const T: usize>(
+    tile: &mut [[[u8; N]; T]; T],
+) -> Option<&mut [[[u8; 8]; 8]; T]> {
+    let bytes: &mut [u8] = bytemuck::try_cast_slice_mut(tile.as_flattened_mut()).ok()?;
+    let lines: &mut [[[u8; 8]; 8]] = bytemuck::try_cast_slice_mut(bytes).ok()?;
+    lines.try_into().ok()
+}
+
+/// The places along several axes, the first fastest, some at a time.
+struct Places<'a> {
+    axes: &'a [Axis],
+    counts: Vec<usize>,
+    at: Place,
+    is_done: bool,
+    band: Vec<Place>,
+}
+
+impl<'a> Places<'a> {
+    fn new(axes: &'a [Axis]) -> Self {
+        Self {
+            axes,
+            counts: alloc::vec![0; axes.len()],
+            at: Place::default(),
+            is_done: false,
+            band: Vec::new(),
+        }
+    }
+
+    fn restart(&mut self) {
+        self.counts.fill(0);
+        self.at = Place::default();
+        self.is_done = false;
+    }
+
+    /// Puts up to `most` of those that are left into the band; false where none is.
+    fn fill(&mut self, most: usize) -> bool {
+        self.band.clear();
+        while !self.is_done && self.band.len() < most {
+            self.band.push(self.at);
+            self.step();
+        }
+        !self.band.is_empty()
+    }
+
+    fn step(&mut self) {
+        for (axis, count) in self.axes.iter().zip(&mut self.counts) {
+            *count += 1;
+            self.at.from += axis.from;
+            self.at.to += axis.to;
+            if *count < axis.count {
+                return;
+            }
+            self.at.from -= axis.count * axis.from;
+            self.at.to -= axis.count * axis.to;
+            *count = 0;
+        }
+        self.is_done = true;
+    }
+}
