@@ -64,6 +64,28 @@ pub(crate) fn run(may_skip: bool) -> Outcome {
     browser.check_tied(&page)
 }
 
+/// A picture of the page of a model of some 400 tensors.
+pub(crate) fn page_picture(path: &Path) -> Outcome {
+    let browser = match find() {
+        Some(browser) => browser,
+        None => install()?,
+    };
+    let folder = test_data::workspace_root().join("target/browser");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let (model, page) = (folder.join("model.safetensors"), folder.join("model.html"));
+    save(&model, &small_model())?;
+    program(&["inspect", "--force", "--html"], &[&page, &model])?;
+    let arguments = [
+        format!("--screenshot={}", path.display()),
+        "--window-size=1180,960".into(),
+        "--hide-scrollbars".into(),
+        "--blink-settings=preferredColorScheme=1".into(),
+    ];
+    Browser { browser, folder }.open(&page, "", &arguments)?;
+    eprintln!("{}", path.display());
+    Ok(())
+}
+
 /// Runs the command line tool with these words and these paths.
 fn program(words: &[&str], paths: &[&Path]) -> Outcome {
     let paths: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();

@@ -14,6 +14,7 @@ mod demo;
 mod dependencies;
 mod fixtures;
 mod fuzz;
+mod pictures;
 mod ports;
 mod release;
 mod workspace;
@@ -94,6 +95,12 @@ const TASKS: &[Task] = &[
         flag: Some("--if-found"),
         help: "looks at `inspect --html` in Chromium, installing it unless --if-found",
         run: |flags| browser::run(!flags.is_empty()),
+    },
+    Task {
+        name: "pictures",
+        flag: None,
+        help: "makes the README's pictures of a terminal and of a page anew, which takes a browser",
+        run: |_| pictures::run(),
     },
     Task {
         name: "assets",
