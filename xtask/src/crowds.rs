@@ -28,7 +28,7 @@ const CAGE: &str = "ulimit -v 8388608 -t 30 2>/dev/null; exec \"$@\"";
 pub(crate) const FEW: usize = 10_000;
 
 /// The targets of a conversion, by their endings.
-const TARGETS: [&str; 7] = [
+const TARGETS: [&str; 8] = [
     "mag",
     "zt",
     "bpk",
@@ -36,6 +36,7 @@ const TARGETS: [&str; 7] = [
     "aeroset.json",
     "model",
     "safetensors",
+    "safetensors.index.json",
 ];
 
 /// A verb: the column it is listed in, and its arguments, of which `FILE`, `COPY`, `FIRST` and `OUT.` stand
