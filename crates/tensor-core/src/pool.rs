@@ -1,9 +1,10 @@
 //! Many files of which few are open.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{FileError, FileId, FileSource, Source, SourceError};
+use crate::{Bytes, FileError, FileId, FileSource, Source, SourceError};
 
 /// Reads any number of files with a few of them open at a time: systems give a program some hundreds,
 /// and a model may have more shards.
@@ -142,8 +143,16 @@ impl Source for PooledFile {
         self.source()?.read_into(offset, out)
     }
 
+    fn read(&self, range: Range<u64>) -> Result<Bytes, SourceError> {
+        self.source()?.read(range)
+    }
+
     fn file(&self) -> Option<&FileId> {
         self.id.as_ref()
+    }
+
+    fn is_random_access(&self) -> bool {
+        true
     }
 }
 

@@ -55,16 +55,7 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// As [`read_into`](Self::read_into), and [`SourceError::OutOfMemory`].
     fn read(&self, range: Range<u64>) -> Result<Bytes, SourceError> {
-        let len = range
-            .end
-            .checked_sub(range.start)
-            .ok_or(SourceError::OutOfBounds {
-                offset: range.start,
-                end: range.end,
-                size: self.size(),
-            })?;
-        self.check(range.start, len)?;
-        let mut buffer = AlignedBytes::zeroed(length(len)?)?;
+        let mut buffer = AlignedBytes::zeroed(extent(self, &range)?)?;
         self.read_into(range.start, buffer.as_mut_slice())?;
         Ok(buffer.freeze())
     }
@@ -174,6 +165,20 @@ fn within_addresses<W: TryFrom<u64>>(memory: u64) -> Result<(), SourceError> {
         Ok(_) => Ok(()),
         Err(_) => Err(SourceError::OutOfMemory(memory)),
     }
+}
+
+/// The length of a range that `source` has.
+fn extent<S: Source + ?Sized>(source: &S, range: &Range<u64>) -> Result<usize, SourceError> {
+    let len = range
+        .end
+        .checked_sub(range.start)
+        .ok_or(SourceError::OutOfBounds {
+            offset: range.start,
+            end: range.end,
+            size: source.size(),
+        })?;
+    source.check(range.start, len)?;
+    length(len)
 }
 
 /// The length of a buffer that holds `len` bytes.
@@ -341,8 +346,8 @@ mod file {
     use std::io;
     use std::path::{Path, PathBuf};
 
-    use super::Source;
-    use crate::{FileError, FileId, SourceError, parallel};
+    use super::{Bytes, Range, Source};
+    use crate::{AlignedBytes, FileError, FileId, SourceError, parallel};
 
     /// Bytes from which on a read is worth more than one thread.
     const LARGE: usize = 4 * super::WINDOW;
@@ -415,6 +420,20 @@ mod file {
     impl Source for FileSource {
         fn size(&self) -> u64 {
             self.size
+        }
+
+        fn read(&self, range: Range<u64>) -> Result<Bytes, SourceError> {
+            let len = super::extent(self, &range)?;
+            let at_hand = (len >= LARGE).then(|| AlignedBytes::at_hand(len));
+            let Some(mut buffer) = at_hand.flatten() else {
+                // Threads that touch new memory wait for each other, on some systems longer than
+                // they save.
+                let mut buffer = AlignedBytes::zeroed(len)?;
+                self.read_piece(range.start, buffer.as_mut_slice())?;
+                return Ok(buffer.freeze());
+            };
+            self.read_into(range.start, buffer.as_mut_slice())?;
+            Ok(buffer.freeze())
         }
 
         fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
