@@ -23,7 +23,7 @@ const WRITTEN: u64 = 2 << 30;
 /// What a verb may print: so many times its input, beside so many bytes.
 const OUTPUT: (u64, u64) = (32, 64 * MIB);
 /// Nothing that runs wild may take the machine with it: KiB of addresses, seconds of processors.
-const CAGE: &str = "ulimit -v 8388608 -t 30 2>/dev/null; exec \"$@\"";
+const CAGE: &str = "ulimit -v 8388608; ulimit -t 30; exec \"$@\"";
 /// How many entries the files have that a change is held against.
 pub(crate) const FEW: usize = 10_000;
 

@@ -419,7 +419,13 @@ impl<'a> Parser<'a> {
                 }
             }
         }
-        match Shape::new(&self.dims) {
+        /// More are rare, and would keep their memory until all objects are read.
+        const KEPT: usize = 1024;
+        let shape = Shape::new(&self.dims);
+        if self.dims.len() > KEPT {
+            self.dims = Vec::new();
+        }
+        match shape {
             Ok(shape) => Ok(shape),
             Err(_) => self.fail(Rule::ShapeOverflow),
         }
@@ -504,7 +510,10 @@ impl<'a> Parser<'a> {
             // All are held until the object is known, so they are counted before its entries.
             let each = PART_MEMORY.saturating_add(crate::index::ENTRY_MEMORY);
             let memory = each.saturating_mul(parts.len() as u64);
-            let memory = memory.saturating_add(self.manifest.len() as u64);
+            let shapes = self.dims_total.saturating_mul(size_of::<u64>() as u64);
+            let memory = memory
+                .saturating_add(shapes)
+                .saturating_add(self.manifest.len() as u64);
             let end = self.base().saturating_add(self.manifest.len() as u64);
             let at = At::new(self.base(), "manifest");
             crate::index::check_memory(memory, end, &self.limits, at)?;
