@@ -124,6 +124,9 @@ pub(crate) struct Inspect {
     /// List only tensors whose name matches; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) filter: Vec<String>,
+    /// Leave out tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
     /// Let a pattern match nothing
     #[arg(long)]
     pub(crate) allow_empty: bool,
@@ -215,7 +218,7 @@ pub(crate) struct Convert {
     /// Drop metadata whose key matches; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) drop_metadata: Vec<String>,
-    /// Sort the tensors by name
+    /// Sort the tensors by name, layer 2 before layer 10
     #[arg(long)]
     pub(crate) sort: bool,
     /// Cast floats, and what the target can't hold, to this dtype, such as f32, bf16 or i32
@@ -237,11 +240,12 @@ pub(crate) struct Convert {
     /// Which checksum every tensor gets (to ztensor)
     #[arg(long, value_name = "NAME")]
     pub(crate) checksum: Option<ChecksumArg>,
-    /// How many bytes fill a shard (to aero, to sets)
+    /// How many bytes fill a shard, such as 5GB or 512MiB (to aero, to sets)
     #[arg(
         long = "max-shard-size",
         alias = "max-shard-bytes",
-        value_name = "BYTES"
+        value_name = "SIZE",
+        value_parser = crate::size::bytes
     )]
     pub(crate) max_shard_bytes: Option<u64>,
     /// How many shards a part has (to aeroset)
@@ -253,8 +257,8 @@ pub(crate) struct Convert {
     /// Cover header, TOC and string table by a hash (to aero)
     #[arg(long)]
     pub(crate) ihsh: bool,
-    /// Hash every page, of 4 MiB unless given (to aero)
-    #[arg(long, value_name = "BYTES", num_args = 0..=1, default_missing_value = "4194304")]
+    /// Hash every page, of 4MiB unless another size is given (to aero)
+    #[arg(long, value_name = "SIZE", value_parser = crate::size::bytes, num_args = 0..=1, default_missing_value = "4194304")]
     pub(crate) phsh: Option<u64>,
     /// Start shards on a page (to aero)
     #[arg(long)]
@@ -332,6 +336,9 @@ pub(crate) struct Stats {
     /// Only tensors whose name matches; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) filter: Vec<String>,
+    /// Leave out tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
     /// Let a pattern match nothing
     #[arg(long)]
     pub(crate) allow_empty: bool,

@@ -16,7 +16,8 @@ use tensorfmt::{Archive, DType, Value, Work, WriteOptions};
 use crate::Outcome;
 use crate::cli::{ChecksumArg, Common, Convert, LayoutArg};
 use crate::failure::{Failure, INVALID, UNSUPPORTED, complain};
-use crate::input::{Globs, Idle, Input};
+use crate::input::Input;
+use crate::names::{Idle, Patterns, Wanted};
 use crate::output::escape;
 use crate::progress::Meter;
 use crate::rename::Rename;
@@ -27,7 +28,7 @@ use crate::verify;
 pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     let target = target(args)?;
     let options = options(args)?;
-    let edits = Edits::new(args)?;
+    let mut edits = Edits::new(args)?;
     let output = Output::new(&args.output);
     output.takes_bytes(args.json)?;
     if output == Output::Stdout && target.is_set() {
@@ -122,7 +123,7 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
 fn is_whole(
     archive: &Archive,
     input: &Input,
-    edits: &Edits,
+    edits: &Edits<'_>,
     common: &Common,
 ) -> Result<bool, Failure> {
     let report = verify::verify(archive, false, common);
@@ -252,45 +253,39 @@ fn options(args: &Convert) -> Result<Options, Failure> {
 }
 
 /// What to change on the way.
-struct Edits {
-    filter: Globs,
-    exclude: Globs,
+struct Edits<'a> {
+    args: &'a Convert,
+    /// Which tensors are converted, known once there are names.
+    wanted: Wanted,
     renames: Vec<Rename>,
     set: Vec<(String, Value)>,
-    drop: Globs,
-    sort: bool,
-    allow_empty: bool,
 }
 
-impl Edits {
-    fn new(args: &Convert) -> Result<Self, Failure> {
+impl<'a> Edits<'a> {
+    fn new(args: &'a Convert) -> Result<Self, Failure> {
         Ok(Self {
-            filter: Globs::new(&args.filter)?,
-            exclude: Globs::new(&args.exclude)?,
+            args,
+            wanted: Wanted::default(),
             renames: args
                 .rename
                 .iter()
                 .map(|text| Rename::new(text))
                 .collect::<Result<_, _>>()?,
             set: metadata::settings(args)?,
-            drop: Globs::new(&args.drop_metadata)?,
-            sort: args.sort,
-            allow_empty: args.allow_empty,
         })
     }
 
     /// Whether a tensor of this name is converted.
     fn keeps(&self, name: &str) -> bool {
-        (self.filter.is_empty() || self.filter.matches(name)) && !self.exclude.matches(name)
+        self.wanted.has(name)
     }
 
     /// Changes the model, and says which options changed nothing of it.
-    fn apply(&self, model: &mut Model) -> Result<Vec<report::Note>, Failure> {
+    fn apply(&mut self, model: &mut Model) -> Result<Vec<report::Note>, Failure> {
         let mut notes = Vec::new();
         let names = model.tensors.iter().map(ModelTensor::name);
         let mut idle = Idle::default();
-        self.filter.note_idle("--filter", names.clone(), &mut idle);
-        self.exclude.note_idle("--exclude", names, &mut idle);
+        self.wanted = Wanted::new(&self.args.filter, &self.args.exclude, names, &mut idle)?;
         model.retain(|name| self.keeps(name));
         for rename in &self.renames {
             let mut names = model.tensors.iter().map(ModelTensor::name);
@@ -308,9 +303,10 @@ impl Edits {
             model.rename(|name| rename.apply(name))?;
         }
         let keys = model.metadata.iter().map(|(key, _)| key.as_str());
-        self.drop.note_idle("--drop-metadata", keys, &mut idle);
-        idle.check(self.allow_empty)?;
-        model.drop_metadata(|key| self.drop.matches(key));
+        let drop = Patterns::new("--drop-metadata", &self.args.drop_metadata);
+        let drop = drop.among(keys, &mut idle)?;
+        idle.check(self.args.allow_empty)?;
+        model.drop_metadata(|key| drop.has(key));
         for (key, value) in &self.set {
             if model.metadata.contains(&(key.clone(), value.clone())) {
                 let why = format!("{key:?} has this value already");
@@ -318,7 +314,7 @@ impl Edits {
             }
             model.set_metadata(key.clone(), value.clone());
         }
-        if self.sort {
+        if self.args.sort {
             let before: Vec<String> = model.tensors.iter().map(|t| t.name().to_owned()).collect();
             model.sort();
             let after = model.tensors.iter().map(ModelTensor::name);

@@ -12,7 +12,8 @@ use crate::Outcome;
 use crate::brief;
 use crate::cli::{Common, Inspect};
 use crate::failure::Failure;
-use crate::input::{Globs, Idle, Input};
+use crate::input::Input;
+use crate::names::{Idle, Wanted};
 use crate::output::{Columns, Out, escape, human, shown, table};
 use crate::target::{is_not_input, may_write};
 
@@ -71,7 +72,6 @@ impl Serialize for Line<'_> {
 }
 
 pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
-    let globs = Globs::new(&args.filter)?;
     if let Some(target) = &args.html {
         may_write(target, args.force)?;
     }
@@ -79,15 +79,12 @@ pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
-    if !globs.is_empty() {
-        let all = archive.entries();
-        let names = all.iter().map(|entry| entry.name());
-        let mut idle = Idle::default();
-        globs.note_idle("--filter", names, &mut idle);
-        idle.check(args.allow_empty)?;
-    }
-    let wanted = |entry: &Entry<'_>| globs.is_empty() || globs.matches(entry.name());
-    let entries: Vec<Entry<'_>> = archive.entries().into_iter().filter(wanted).collect();
+    let mut entries = archive.entries();
+    let mut idle = Idle::default();
+    let names = entries.iter().map(Entry::name);
+    let wanted = Wanted::new(&args.filter, &args.exclude, names, &mut idle)?;
+    idle.check(args.allow_empty)?;
+    entries.retain(|entry| wanted.has(entry.name()));
     input.warn(&archive);
     if let Some(target) = &args.html {
         is_not_input(&archive, &input.path, target)?;

@@ -8,8 +8,9 @@ use tensorfmt::convert::ModelTensor;
 use crate::Outcome;
 use crate::cli::{Common, Stats};
 use crate::failure::{Failure, INVALID, complain, exit_code};
-use crate::input::{Globs, Idle, Input};
+use crate::input::Input;
 use crate::measure::{Finding, Measures, Moments, PassedOver, Scalar, Survey, work};
+use crate::names::{Idle, Wanted};
 use crate::output::{BATCH, Listing, Out, escape, human, shown, table};
 use crate::progress::Meter;
 
@@ -111,7 +112,6 @@ impl Serialize for Number {
 }
 
 pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
-    let globs = Globs::new(&args.filter)?;
     let input = Input::new(&args.file, common)?;
     let archive = input
         .open()
@@ -119,13 +119,10 @@ pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
     input.warn(&archive);
     let mut entries = archive.entries();
     let mut idle = Idle::default();
-    globs.note_idle(
-        "--filter",
-        entries.iter().map(|entry| entry.name()),
-        &mut idle,
-    );
+    let names = entries.iter().map(tensorfmt::Entry::name);
+    let wanted = Wanted::new(&args.filter, &args.exclude, names, &mut idle)?;
     idle.check(args.allow_empty)?;
-    entries.retain(|entry| globs.is_empty() || globs.matches(entry.name()));
+    entries.retain(|entry| wanted.has(entry.name()));
     let meter = Meter::new(
         entries.iter().map(work).fold(0, u64::saturating_add),
         common,

@@ -7,6 +7,7 @@
 
 mod cast;
 mod model;
+mod natural;
 mod notes;
 mod record;
 mod targets;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 pub use cast::{CastReport, PassedOver};
 pub(crate) use model::Unreadable;
 pub use model::{Model, ModelTensor, Tensors};
+pub use natural::natural;
 pub use notes::Note;
 pub(crate) use record::Record;
 #[cfg(feature = "primitiv")]

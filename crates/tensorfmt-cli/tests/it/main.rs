@@ -14,6 +14,7 @@ mod crowds;
 mod faults;
 mod forms;
 mod journeys;
+mod names;
 mod own_files;
 mod releases;
 mod safetensors;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tensor_core::{DType, FileId, Kind, Order, Shape, Source, Transposed, Value};
 
 use super::record::Record;
-use super::{PrimitivObject, Refusal, Target};
+use super::{PrimitivObject, Refusal, Target, natural};
 use crate::codec::{About, Native};
 use crate::{Archive, Entry, Error, Format, Result};
 
@@ -187,7 +187,8 @@ impl Model {
         Ok(())
     }
 
-    /// Sorts the tensors by name, byte by byte; statistics stay behind their parameter.
+    /// Sorts the tensors by name in [`natural`] order, layer 2 before layer 10; statistics stay behind
+    /// their parameter.
     pub fn sort(&mut self) {
         let mut owner = String::new();
         let mut tensors: Vec<(String, ModelTensor)> = Vec::with_capacity(self.tensors.len());
@@ -197,7 +198,7 @@ impl Model {
             }
             tensors.push((owner.clone(), tensor));
         }
-        tensors.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| x.name.cmp(&y.name)));
+        tensors.sort_by(|(a, x), (b, y)| natural(a, b).then_with(|| natural(&x.name, &y.name)));
         self.tensors = tensors.into_iter().map(|(_, tensor)| tensor).collect();
     }
 
