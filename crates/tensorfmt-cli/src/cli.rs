@@ -92,10 +92,13 @@ pub(crate) enum Verb {
     tensorfmt inspect --tree --depth 2 model.mag\n  \
     tensorfmt inspect --markdown model.mag > model.md\n  \
     tensorfmt inspect --html model.html model.mag\n  \
+    tensorfmt inspect a.mag b.safetensors\n  \
+    tensorfmt inspect .\n  \
     tensorfmt inspect - < model.mag")]
 pub(crate) struct Inspect {
-    /// The file; - for standard input
-    pub(crate) file: PathBuf,
+    /// The files; - for standard input, a folder for the files of known formats in it
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
     /// Print one JSON document
     #[arg(long, group = "form")]
     pub(crate) json: bool,
@@ -135,10 +138,11 @@ pub(crate) struct Inspect {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tensorfmt verify model.mag\n  \
-    tensorfmt verify --strict --json a.mag b.safetensors")]
+    tensorfmt verify --strict --json a.mag b.safetensors\n  \
+    tensorfmt verify .")]
 pub(crate) struct Verify {
-    /// The files; - for standard input
-    #[arg(required = true)]
+    /// The files; - for standard input, a folder for the files of known formats in it
+    #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
@@ -154,11 +158,13 @@ pub(crate) struct Verify {
     their stored order: a column-major format (primitiv) and a row-major one give the same tensor \
     different digests; `tensorfmt diff` compares values.\n\nExamples:\n  \
     tensorfmt hash model.mag\n  \
-    tensorfmt hash --algorithm sha256 --json model.mag"
+    tensorfmt hash --algorithm sha256 --json model.mag\n  \
+    tensorfmt hash a.mag b.safetensors"
 )]
 pub(crate) struct Hash {
-    /// The file; - for standard input
-    pub(crate) file: PathBuf,
+    /// The files; - for standard input, a folder for the files of known formats in it
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
     /// Which digest
     #[arg(long, value_name = "NAME", default_value = "blake3")]
     pub(crate) algorithm: Algorithm,
@@ -328,11 +334,13 @@ pub(crate) struct Diff {
 #[command(
     after_help = "Checksums are not compared; `tensorfmt verify` does that.\n\nExamples:\n  \
     tensorfmt stats model.mag\n  \
-    tensorfmt stats --filter 'encoder.*' --json model.mag"
+    tensorfmt stats --filter 'encoder.*' --json model.mag\n  \
+    tensorfmt stats a.mag b.safetensors"
 )]
 pub(crate) struct Stats {
-    /// The file; - for standard input
-    pub(crate) file: PathBuf,
+    /// The files; - for standard input, a folder for the files of known formats in it
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
     /// Only tensors whose name matches; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) filter: Vec<String>,

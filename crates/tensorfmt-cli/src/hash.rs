@@ -1,4 +1,3 @@
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -9,6 +8,7 @@ use tensorfmt::{Archive, Entry, Error};
 use crate::Outcome;
 use crate::cli::{Algorithm, Common, Hash};
 use crate::failure::{Failure, INVALID, UNSUPPORTED, complain};
+use crate::files::{Heading, Round, broken, each};
 use crate::input::Input;
 use crate::output::{BATCH, Listing, Out, escape, shown};
 use crate::progress::Meter;
@@ -17,6 +17,9 @@ use crate::shared::Shared;
 /// What the JSON has before the tensors.
 #[derive(Serialize)]
 struct Head {
+    /// Where there are several files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
     algorithm: &'static str,
 }
 
@@ -31,7 +34,15 @@ struct Line<'a> {
 }
 
 pub(crate) fn run(args: &Hash, common: &Common) -> Outcome {
-    let input = Input::new(&args.file, common)?;
+    each(
+        &args.files,
+        (args.json, Heading::Line, false),
+        common,
+        |input, round| file(input, args, common, round),
+    )
+}
+
+fn file(input: &Input, args: &Hash, common: &Common, round: &mut Round) -> Result<u8, Failure> {
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
@@ -51,7 +62,10 @@ pub(crate) fn run(args: &Hash, common: &Common) -> Outcome {
         Algorithm::Crc32c => "crc32c",
     };
     let mut listing = match args.json {
-        true => Listing::Json(Out::new().list(&Head { algorithm }, "tensors")?),
+        true => {
+            let path = round.path(input);
+            Listing::Json(Out::new().list(&Head { path, algorithm }, "tensors")?)
+        }
         false => Listing::Lines(Out::new()),
     };
     let mut known = Shared::new();
@@ -68,7 +82,10 @@ pub(crate) fn run(args: &Hash, common: &Common) -> Outcome {
                 }
             })
         });
-        let digests = digests.map_err(|error| Failure::about(&input.path, &error))?;
+        let digests = match digests {
+            Ok(digests) => digests,
+            Err(error) => return broken(listing, Failure::about(&input.path, &error)),
+        };
         for (entry, digest) in entries.iter().zip(digests) {
             if let Err(error) = &digest {
                 let code = if error.is_unsupported() {
@@ -99,7 +116,7 @@ pub(crate) fn run(args: &Hash, common: &Common) -> Outcome {
         Listing::Json(list) => list.end(&Tail {})?,
         Listing::Lines(out) => out.finish()?,
     }
-    Ok(ExitCode::from(exit))
+    Ok(exit)
 }
 
 /// Whether an error is about more than one tensor.

@@ -2,8 +2,6 @@ mod markdown;
 mod page;
 mod tree;
 
-use std::process::ExitCode;
-
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use tensorfmt::{Archive, Entry, Value, Work, to_json};
@@ -12,6 +10,7 @@ use crate::Outcome;
 use crate::brief;
 use crate::cli::{Common, Inspect};
 use crate::failure::Failure;
+use crate::files::{Heading, Round, each};
 use crate::input::Input;
 use crate::names::{Idle, Wanted};
 use crate::output::{Columns, Out, escape, human, shown, table};
@@ -75,7 +74,16 @@ pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
     if let Some(target) = &args.html {
         may_write(target, args.force)?;
     }
-    let input = Input::new(&args.file, common)?;
+    let forms = (args.json, Heading::Own, args.allow_empty);
+    each(&args.files, forms, common, |input, round| {
+        if round.several && args.html.is_some() {
+            return Err(Failure::usage("--html: a page is of one file"));
+        }
+        file(input, args, common, round).map(|()| 0)
+    })
+}
+
+fn file(input: &Input, args: &Inspect, common: &Common, round: &mut Round) -> Result<(), Failure> {
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
@@ -83,14 +91,14 @@ pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
     let mut idle = Idle::default();
     let names = entries.iter().map(Entry::name);
     let wanted = Wanted::new(&args.filter, &args.exclude, names, &mut idle)?;
-    idle.check(args.allow_empty)?;
+    round.idle(idle, args.allow_empty)?;
     entries.retain(|entry| wanted.has(entry.name()));
     input.warn(&archive);
     if let Some(target) = &args.html {
         is_not_input(&archive, &input.path, target)?;
         let to = (target.as_path(), !args.no_stats, args.force);
         page::write(&archive, &input.path, &entries, to, common)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     let mut out = Out::new();
     if args.json {
@@ -115,14 +123,13 @@ pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
         markdown::print(&archive, &path, &entries, &mut out)?;
     } else if args.tree {
         let depth = args.depth.and_then(|depth| usize::try_from(depth).ok());
-        summary(&archive, &input, &mut out)?;
+        summary(&archive, input, &mut out)?;
         tree::print(&entries, depth, &mut out)?;
         totals(&entries, &mut out)?;
     } else {
-        listing(&archive, &input, &entries, (args.chunks, common), &mut out)?;
+        listing(&archive, input, &entries, (args.chunks, common), &mut out)?;
     }
-    out.finish()?;
-    Ok(ExitCode::SUCCESS)
+    out.finish()
 }
 
 fn listing(

@@ -9,6 +9,7 @@ mod convert;
 mod diff;
 mod extract;
 mod failure;
+mod files;
 mod formats;
 mod hash;
 mod input;

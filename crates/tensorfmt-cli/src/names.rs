@@ -215,6 +215,12 @@ impl Idle {
         self.0.push(format!("{option} {pattern:?} matches nothing"));
     }
 
+    /// What is in both.
+    pub(crate) fn common(self, other: &Self) -> Self {
+        let in_both = |line: &String| other.0.contains(line);
+        Self(self.0.into_iter().filter(in_both).collect())
+    }
+
     /// Fails where there are any, unless that is allowed.
     pub(crate) fn check(mut self, allow_empty: bool) -> Result<(), Failure> {
         if let Some(last) = self.0.last_mut().filter(|_| !allow_empty) {

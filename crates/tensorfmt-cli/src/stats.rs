@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 
 use serde::{Serialize, Serializer};
 use tensor_core::Ticker;
@@ -8,6 +7,7 @@ use tensorfmt::convert::ModelTensor;
 use crate::Outcome;
 use crate::cli::{Common, Stats};
 use crate::failure::{Failure, INVALID, complain, exit_code};
+use crate::files::{Heading, Round, broken, each};
 use crate::input::Input;
 use crate::measure::{Finding, Measures, Moments, PassedOver, Scalar, Survey, work};
 use crate::names::{Idle, Wanted};
@@ -16,7 +16,11 @@ use crate::progress::Meter;
 
 /// What the JSON has before the tensors.
 #[derive(Serialize)]
-struct Head {}
+struct Head {
+    /// Where there are several files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+}
 
 /// And what after them.
 #[derive(Serialize)]
@@ -112,7 +116,13 @@ impl Serialize for Number {
 }
 
 pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
-    let input = Input::new(&args.file, common)?;
+    let forms = (args.json, Heading::Line, args.allow_empty);
+    each(&args.files, forms, common, |input, round| {
+        file(input, args, common, round)
+    })
+}
+
+fn file(input: &Input, args: &Stats, common: &Common, round: &mut Round) -> Result<u8, Failure> {
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
@@ -121,7 +131,7 @@ pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
     let mut idle = Idle::default();
     let names = entries.iter().map(tensorfmt::Entry::name);
     let wanted = Wanted::new(&args.filter, &args.exclude, names, &mut idle)?;
-    idle.check(args.allow_empty)?;
+    round.idle(idle, args.allow_empty)?;
     entries.retain(|entry| wanted.has(entry.name()));
     let meter = Meter::new(
         entries.iter().map(work).fold(0, u64::saturating_add),
@@ -133,13 +143,19 @@ pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
     let mut exit = 0;
     let mut totals = Totals::default();
     let mut listing = match args.json {
-        true => Listing::Json(Out::new().list(&Head {}, "tensors")?),
+        true => Listing::Json(Out::new().list(
+            &Head {
+                path: round.path(input),
+            },
+            "tensors",
+        )?),
         false => Listing::Lines(Out::new()),
     };
     for entries in entries.chunks(BATCH) {
-        let measured = survey
-            .run(entries, common.threads, &ticker)
-            .map_err(|error| Failure::about(&input.path, &error))?;
+        let measured = match survey.run(entries, common.threads, &ticker) {
+            Ok(measured) => measured,
+            Err(error) => return broken(listing, Failure::about(&input.path, &error)),
+        };
         for (tensor, finding) in &measured {
             match finding {
                 Finding::PassedOver(PassedOver { kind, reason }) => {
@@ -170,7 +186,7 @@ pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
             out.finish()?;
         }
     }
-    Ok(ExitCode::from(exit))
+    Ok(exit)
 }
 
 fn entry<'a>(tensor: &'a ModelTensor, finding: &'a Finding) -> Entry<'a> {

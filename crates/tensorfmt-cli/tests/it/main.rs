@@ -20,6 +20,7 @@ mod releases;
 mod safetensors;
 mod saving;
 mod sharded;
+mod several;
 mod silence;
 mod unread;
 mod verbs;
