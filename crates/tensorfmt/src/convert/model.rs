@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tensor_core::{DType, FileId, Kind, Order, Shape, Source, Transposed, Value};
 
+use super::choices::{Casting, OwnCast};
 use super::record::Record;
 use super::{PrimitivObject, Refusal, Target, natural};
 use crate::codec::{About, Native};
@@ -39,6 +40,8 @@ pub struct Model {
     pub(crate) faults: Vec<String>,
     /// What a set's index says beside its tensors.
     pub(crate) said_by_index: Vec<String>,
+    /// Casts of some tensors.
+    pub(crate) casts: Vec<OwnCast>,
     /// How many tensors the file has.
     pub(crate) had: usize,
     /// The files that it is read from.
@@ -66,6 +69,10 @@ pub struct ModelTensor {
     pub(crate) unread: Option<String>,
     /// Whether it is a statistic that an optimizer keeps about another tensor.
     pub(crate) is_stat: bool,
+    /// Which cast it gets.
+    pub(crate) casting: Casting,
+    /// Whether its dims are swapped, so that it is no longer what its format has.
+    pub(crate) turned: bool,
 }
 
 /// Why a tensor's data can't be had.
@@ -134,6 +141,7 @@ impl Model {
                 #[allow(unreachable_patterns, reason = "a build may have one codec only")]
                 _ => Vec::new(),
             },
+            casts: Vec::new(),
             had: archive.entries().len(),
             inputs: archive.files(),
             unlisted: archive.unlisted(),
