@@ -189,7 +189,16 @@ pub(crate) enum Algorithm {
     tensorfmt convert model.mag renamed.mag --rename 's/(\\w+)\\.(\\w+)/${2}_of_$1/' --force\n  \
     tensorfmt convert model.mag dashes.mag --rename 's/\\./-/g' --force\n  \
     tensorfmt convert model.mag noted.mag --set-metadata steps=12 --set-text commit=007 --force\n  \
-    tensorfmt convert model.mag - --to safetensors > model.safetensors\n\n\
+    tensorfmt convert model.mag - --to safetensors > model.safetensors\n  \
+    tensorfmt convert model.mag half.mag --cast bf16 --keep '*.bias' --force\n  \
+    tensorfmt convert model.mag mixed.mag --cast 'encoder.*=f16' --force\n  \
+    tensorfmt convert model.mag turned.mag --transpose encoder.weight --force\n  \
+    tensorfmt convert a.mag b.safetensors both.mag --on-duplicate same --force\n\n\
+    Patterns are about the names that the input has: the name of a tensor, or re:REGEX, or a glob, in \
+    which *, ?, [abc], [!a-c] and {a,b} mean something, and dots and slashes don't.\n\n\
+    Several inputs are merged. A name that two of them have is an error, and so is a metadata key \
+    whose values differ, unless --on-duplicate takes those of the first or the last input, or one of \
+    those that are the same.\n\n\
     --rename s/REGEX/REPLACEMENT/FLAGS: any other character may stand for the slash, and \\/ is one in \
     the text. In the replacement, $1 or ${1} is a group, $name or ${name} a named one, $0 all that \
     matched, $$ a dollar, \\& an ampersand, \\\\ a backslash; write ${1}_x, since $1_x is a group called \
@@ -198,8 +207,9 @@ pub(crate) enum Algorithm {
     007, 1e5 or nan), true or false, else text; KEY=@FILE is the text of a file. --set-text is always \
     text.")]
 pub(crate) struct Convert {
-    /// The file to read; - for standard input
-    pub(crate) input: PathBuf,
+    /// The file to read, - for standard input; several are merged
+    #[arg(required = true, value_name = "INPUT")]
+    pub(crate) inputs: Vec<PathBuf>,
     /// The file to write, whose ending names the format; - for standard output, with --to
     pub(crate) output: PathBuf,
     /// The format to write, whatever the ending: mag, ztensor, burnpack, aero, aeroset, primitiv
@@ -215,6 +225,10 @@ pub(crate) struct Convert {
     /// Rename tensors, as s/REGEX/REPLACEMENT/, described below; may be repeated
     #[arg(long, value_name = "s/RE/REPL/")]
     pub(crate) rename: Vec<String>,
+    /// Rename tensors by a file with lines of OLD, a tab and NEW, or a JSON object, all at once, so that
+    /// names can be swapped; before --rename
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rename_table: Option<PathBuf>,
     /// Set a metadata entry: a number, true, false, or text; of a file's text as KEY=@FILE
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set_metadata: Vec<String>,
@@ -227,9 +241,19 @@ pub(crate) struct Convert {
     /// Sort the tensors by name, layer 2 before layer 10
     #[arg(long)]
     pub(crate) sort: bool,
-    /// Cast floats, and what the target can't hold, to this dtype, such as f32, bf16 or i32
-    #[arg(long, value_name = "DTYPE")]
-    pub(crate) cast: Option<String>,
+    /// Cast floats, and what the target can't hold, to this dtype, such as f32, bf16 or i32; with a
+    /// pattern only tensors whose name matches, the last of several that match; may be repeated
+    #[arg(long, value_name = "[GLOB=]DTYPE")]
+    pub(crate) cast: Vec<String>,
+    /// Cast none of the tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB", requires = "cast")]
+    pub(crate) keep: Vec<String>,
+    /// Swap the two dims of tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) transpose: Vec<String>,
+    /// What to take where several inputs have a tensor or a metadata key
+    #[arg(long, value_name = "WHICH")]
+    pub(crate) on_duplicate: Option<OnDuplicateArg>,
     /// How to go between row-major and column-major formats
     #[arg(long, value_name = "HOW", default_value = "keep-dims")]
     pub(crate) layout: LayoutArg,
@@ -300,6 +324,17 @@ pub(crate) struct Convert {
     /// unfinished. The input itself is replaced when it is complete
     #[arg(long)]
     pub(crate) in_place: bool,
+}
+
+/// What to take of tensors that several inputs have.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum OnDuplicateArg {
+    /// What the first input has
+    First,
+    /// What the last input has
+    Last,
+    /// One of them if all are the same, else an error
+    Same,
 }
 
 #[derive(Args, Debug)]

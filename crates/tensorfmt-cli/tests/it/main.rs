@@ -9,6 +9,7 @@
 )]
 
 mod aero;
+mod choices;
 mod contract;
 mod crowds;
 mod faults;

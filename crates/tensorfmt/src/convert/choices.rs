@@ -17,7 +17,7 @@ pub(crate) enum Casting {
     /// None at all.
     Keep,
     /// The one of this number among the model's own.
-    Own(usize),
+    Own(u32),
 }
 
 /// A cast of some tensors.
@@ -39,7 +39,7 @@ impl Model {
         to: DType,
         chosen: impl Fn(&str) -> bool,
     ) -> usize {
-        let number = self.casts.len();
+        let number = u32::try_from(self.casts.len()).unwrap_or(u32::MAX);
         let label = label.into();
         self.casts.push(OwnCast { label, to });
         self.set_casting(Casting::Own(number), chosen)
@@ -134,6 +134,11 @@ impl Model {
     }
 }
 
+/// Where the cast of this number is.
+fn place(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
 /// What becomes of all casts of a conversion.
 pub(crate) struct Casts {
     own: Vec<(OwnCast, CastReport)>,
@@ -161,7 +166,7 @@ impl Casts {
         match casting {
             Casting::Common => {}
             Casting::Keep => options.cast = None,
-            Casting::Own(number) => options.cast = self.own.get(number).map(|(own, _)| own.to),
+            Casting::Own(number) => options.cast = self.own.get(place(number)).map(|(own, _)| own.to),
         }
         options
     }
@@ -176,7 +181,7 @@ impl Casts {
     ) {
         let report = match casting {
             Casting::Common => self.common.as_mut(),
-            Casting::Own(number) => self.own.get_mut(number).map(|(_, report)| report),
+            Casting::Own(number) => self.own.get_mut(place(number)).map(|(_, report)| report),
             Casting::Keep => {
                 self.kept.0 += 1;
                 let casts = |from| wanted(from, target, options).is_some();

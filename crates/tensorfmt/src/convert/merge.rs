@@ -102,6 +102,7 @@ impl Model {
         self.signed.extend(other.signed);
         self.fault = self.fault.take().or(other.fault);
         self.nothing = self.nothing.take().or(other.nothing);
+        self.faults.extend(other.faults);
         self.unlisted.extend(other.unlisted);
         self.said_by_index.extend(other.said_by_index);
         self.had = self.had.saturating_add(other.had);
