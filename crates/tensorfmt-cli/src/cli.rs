@@ -342,9 +342,12 @@ pub(crate) enum OnDuplicateArg {
     after_help = "Without a tolerance bits decide: 0.0 and -0.0 differ. With one, numbers are held \
     against it as numpy.isclose(A, B, equal_nan=True) does, integers exactly. Between files of two \
     formats only the tensors decide; formats hold different metadata. The last line says what \
-    counted.\n\nExamples:\n  \
+    counted. Patterns are held against the names before and after --rename, in both files. A mean \
+    difference is over all values of a tensor, a maximum over those that differ.\n\nExamples:\n  \
     tensorfmt diff a.mag b.safetensors\n  \
-    tensorfmt diff --rtol 1e-3 --json a.mag b.safetensors"
+    tensorfmt diff --rtol 1e-3 --json a.mag b.safetensors\n  \
+    tensorfmt diff --values --rtol 1e-2 model.mag half.mag --tensors-only\n  \
+    tensorfmt diff a.mag b.safetensors --rename 's/^encoder\\.//' --filter 'encoder.*'"
 )]
 pub(crate) struct Diff {
     /// The one file; - for standard input
@@ -357,6 +360,22 @@ pub(crate) struct Diff {
     /// Values may differ by this fraction of the one in the other file; 0 if only --atol is given
     #[arg(long, value_name = "X")]
     pub(crate) rtol: Option<f64>,
+    /// Compare tensors of different dtypes by their values, as numbers and exactly; without a tolerance only
+    /// equal numbers are the same
+    #[arg(long)]
+    pub(crate) values: bool,
+    /// Compare only tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) filter: Vec<String>,
+    /// Leave out tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+    /// Compare under other names in both files, as s/REGEX/REPLACEMENT/; may be repeated
+    #[arg(long, value_name = "s/RE/REPL/")]
+    pub(crate) rename: Vec<String>,
+    /// Let patterns match nothing
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
     /// List differences of metadata, but don't count them
     #[arg(long)]
     pub(crate) tensors_only: bool,

@@ -103,7 +103,8 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     notes.extend(plan.notes().iter().map(report::note));
     let mut report = report::Report::new(plan.losses(), notes);
     report.print(args.json, common);
-    report.notices(archive.oddities().to_vec(), common);
+    let oddities = inputs.iter().flat_map(|(_, archive)| archive.oddities());
+    report.notices(oddities.cloned().collect(), common);
     if plan.data_reordered() {
         report.notices(
             vec![

@@ -38,6 +38,29 @@ impl Input {
         })
     }
 
+    /// Two of them. Streams are spooled side by side, since one program may write both in turn.
+    pub(crate) fn both((a, b): (&Path, &Path), common: &Common) -> Result<(Self, Self), Failure> {
+        let is_stream = |path: &Path| path.as_os_str() == "-" || is_pipe(path);
+        if a.as_os_str() == "-" && b.as_os_str() == "-" {
+            return Err(Failure::usage(
+                "standard input can be one of the files only",
+            ));
+        }
+        if !(is_stream(a) && is_stream(b)) {
+            return Ok((Self::new(a, common)?, Self::new(b, common)?));
+        }
+        std::thread::scope(|scope| {
+            let beside = std::thread::Builder::new().spawn_scoped(scope, || Self::new(b, common));
+            let a = Self::new(a, common);
+            // Where no thread starts, they come one after the other.
+            let b = match beside.map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(b)) => b,
+                _ => Self::new(b, common),
+            };
+            Ok((a?, b?))
+        })
+    }
+
     /// Opens the file through positional reads, never a map.
     pub(crate) fn open(&self) -> Result<Archive, tensorfmt::Error> {
         self.open_with(&self.options)

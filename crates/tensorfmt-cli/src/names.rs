@@ -201,7 +201,17 @@ impl Wanted {
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.has(name)) && !self.exclude.has(name)
+        self.picks(name) && !self.drops(name)
+    }
+
+    /// Whether `--filter` chooses the name, or there is none.
+    pub(crate) fn picks(&self, name: &str) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.has(name))
+    }
+
+    /// Whether `--exclude` does.
+    pub(crate) fn drops(&self, name: &str) -> bool {
+        self.exclude.has(name)
     }
 }
 

@@ -12,6 +12,7 @@ mod aero;
 mod choices;
 mod contract;
 mod crowds;
+mod differences;
 mod faults;
 mod forms;
 mod journeys;
