@@ -156,8 +156,16 @@ pub(crate) struct Verify {
 #[command(
     after_help = "Checksums are not compared; `tensorfmt verify` does that. A digest is of the elements in \
     their stored order: a column-major format (primitiv) and a row-major one give the same tensor \
-    different digests; `tensorfmt diff` compares values.\n\nExamples:\n  \
+    different digests; `tensorfmt diff` compares values.\n\n\
+    The last line is the digest of the model, which is the same in every format and order: that of a \
+    record for each tensor, sorted by name, of name, dtype, dims and digest of the values row by row, \
+    each as its length in bytes, a colon, the text and a comma, as in 1:w,3:f32,3:2,3,64:<hex>,. Sites \
+    show the first digits of autov3.\n\nExamples:\n  \
     tensorfmt hash model.mag\n  \
+    tensorfmt hash --filter 'encoder.*' model.mag\n  \
+    tensorfmt hash model.mag > model.b3\n  \
+    tensorfmt hash --check model.b3 model.mag\n  \
+    tensorfmt hash --algorithm autov3 b.safetensors\n  \
     tensorfmt hash --algorithm sha256 --json model.mag\n  \
     tensorfmt hash a.mag b.safetensors"
 )]
@@ -165,9 +173,22 @@ pub(crate) struct Hash {
     /// The files; - for standard input, a folder for the files of known formats in it
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Which digest
-    #[arg(long, value_name = "NAME", default_value = "blake3")]
-    pub(crate) algorithm: Algorithm,
+    /// Which digest: blake3 unless another one is named
+    #[arg(long, value_name = "NAME")]
+    pub(crate) algorithm: Option<Algorithm>,
+    /// Only tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) filter: Vec<String>,
+    /// Leave out tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+    /// Let a pattern match nothing
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
+    /// Check digests that were printed earlier, as text or as JSON: says what differs, is missing or is
+    /// surplus
+    #[arg(long, value_name = "LIST")]
+    pub(crate) check: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -179,6 +200,20 @@ pub(crate) enum Algorithm {
     Blake3,
     Sha256,
     Crc32c,
+    /// SHA-256 of all that follows the header of a safetensors file, as model sites show it
+    Autov3,
+}
+
+impl Algorithm {
+    /// The name in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Blake3 => "blake3",
+            Self::Sha256 => "sha256",
+            Self::Crc32c => "crc32c",
+            Self::Autov3 => "autov3",
+        }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -190,7 +225,7 @@ pub(crate) enum Algorithm {
     tensorfmt convert model.mag dashes.mag --rename 's/\\./-/g' --force\n  \
     tensorfmt convert model.mag noted.mag --set-metadata steps=12 --set-text commit=007 --force\n  \
     tensorfmt convert model.mag - --to safetensors > model.safetensors\n  \
-    tensorfmt convert model.mag half.mag --cast bf16 --keep '*.bias' --force\n  \
+    tensorfmt convert model.mag half.mag --cast f16 --keep '*.bias' --force\n  \
     tensorfmt convert model.mag mixed.mag --cast 'encoder.*=f16' --force\n  \
     tensorfmt convert model.mag turned.mag --transpose encoder.weight --force\n  \
     tensorfmt convert a.mag b.safetensors both.mag --on-duplicate same --force\n\n\

@@ -86,6 +86,16 @@ impl Input {
         }
     }
 
+    /// The bytes of the file, whatever is in it.
+    pub(crate) fn source(&self) -> Result<FileSource, tensorfmt::Error> {
+        let fail = |error| tensorfmt::FileError::new(&self.path, error);
+        let file = match &self.spooled {
+            Some(file) => file.try_clone(),
+            None => File::open(&self.path),
+        };
+        Ok(FileSource::new(file.map_err(fail)?, &self.path)?)
+    }
+
     fn open_with(&self, options: &ReadOptions) -> Result<Archive, tensorfmt::Error> {
         match &self.spooled {
             Some(file) => {

@@ -15,6 +15,7 @@ mod crowds;
 mod differences;
 mod faults;
 mod forms;
+mod hashes;
 mod journeys;
 mod names;
 mod own_files;
