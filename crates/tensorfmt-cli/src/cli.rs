@@ -75,7 +75,7 @@ pub(crate) enum Verb {
     Diff(Diff),
     /// Print what the values of each tensor are like
     Stats(Stats),
-    /// Write one tensor as .npy or as its bytes
+    /// Write tensors, or rows of them, as .npy, as .npz or as their bytes
     Extract(Extract),
     /// Print what each format can hold
     Formats(Formats),
@@ -448,16 +448,24 @@ pub(crate) struct Stats {
 #[command(
     after_help = "Checksums are not compared; `tensorfmt verify` does that.\n\nExamples:\n  \
     tensorfmt extract model.mag encoder.weight -o weight.npy\n  \
-    tensorfmt extract model.mag encoder.bias -o bias.bin"
+    tensorfmt extract model.mag encoder.bias -o bias.bin\n  \
+    tensorfmt extract model.mag 'encoder.*' -o encoder/\n  \
+    tensorfmt extract model.mag 'encoder.*' -o encoder.npz --cast f64\n  \
+    tensorfmt extract model.mag 'encoder.weight[0:1]' -o - --to npy > row.npy"
 )]
 pub(crate) struct Extract {
     /// The file; - for standard input
     pub(crate) file: PathBuf,
-    /// The tensor
-    pub(crate) name: String,
-    /// The file to write: .npy for NumPy, .bin for the bytes alone; - for standard output, with --to
-    #[arg(long, short, value_name = "FILE")]
+    /// The tensors: names or patterns; NAME[A:B] for the rows from A up to but not including B
+    #[arg(required = true, value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// The file to write: .npy for NumPy, .bin for the bytes alone, .npz for several tensors; DIR/ for a
+    /// folder with a file of each and a list, index.json; - for standard output, with --to
+    #[arg(long, short, value_name = "OUT")]
     pub(crate) output: PathBuf,
+    /// Cast floats, or with an integer dtype integers and bools, to this dtype
+    #[arg(long, value_name = "DTYPE")]
+    pub(crate) cast: Option<String>,
     /// The kind of file, whatever the ending
     #[arg(long, value_name = "KIND")]
     pub(crate) to: Option<ExtractKind>,
@@ -471,6 +479,8 @@ pub(crate) struct Extract {
 pub(crate) enum ExtractKind {
     /// A file of NumPy's
     Npy,
+    /// An archive of such files, of any number of tensors
+    Npz,
     /// The bytes alone
     Bin,
 }

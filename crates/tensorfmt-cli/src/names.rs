@@ -218,34 +218,34 @@ impl Wanted {
 /// Options that apply to nothing: most often a pattern is misspelt, and what it was meant for would be
 /// passed over without a word.
 #[derive(Debug, Default)]
-pub(crate) struct Idle(Vec<String>);
+pub(crate) struct Idle(Vec<(&'static str, String)>);
 
 impl Idle {
-    pub(crate) fn note(&mut self, option: &str, pattern: &str) {
-        self.0.push(format!("{option} {pattern:?} matches nothing"));
+    pub(crate) fn note(&mut self, option: &'static str, pattern: &str) {
+        self.0.push((option, pattern.to_owned()));
     }
 
     /// What is in both.
     pub(crate) fn common(self, other: &Self) -> Self {
-        let in_both = |line: &String| other.0.contains(line);
+        let in_both = |one: &(&'static str, String)| other.0.contains(one);
         Self(self.0.into_iter().filter(in_both).collect())
     }
 
     /// Fails where there are any, unless that is allowed.
-    pub(crate) fn check(mut self, allow_empty: bool) -> Result<(), Failure> {
-        if let Some(last) = self.0.last_mut().filter(|_| !allow_empty) {
+    pub(crate) fn check(self, allow_empty: bool) -> Result<(), Failure> {
+        let line =
+            |(option, pattern): &(&str, String)| format!("{option} {pattern:?} matches nothing");
+        let mut lines: Vec<String> = self.0.iter().map(line).collect();
+        if let Some(last) = lines.last_mut().filter(|_| !allow_empty) {
             last.push_str("; --allow-empty goes on all the same");
-            return Err(Failure::usage(self.0.join("\n")));
+            return Err(Failure::usage(lines.join("\n")));
         }
         Ok(())
     }
 
-    /// Fails where there are any.
-    pub(crate) fn check_always(self) -> Result<(), Failure> {
-        match self.0.is_empty() {
-            true => Ok(()),
-            false => Err(Failure::usage(self.0.join("\n"))),
-        }
+    /// The first of the patterns.
+    pub(crate) fn first(&self) -> Option<&str> {
+        self.0.first().map(|(_, pattern)| pattern.as_str())
     }
 }
 

@@ -13,6 +13,7 @@ mod choices;
 mod contract;
 mod crowds;
 mod differences;
+mod extracts;
 mod faults;
 mod forms;
 mod hashes;
