@@ -57,8 +57,10 @@ fn is_reserved(stem: &str) -> bool {
 /// The name of a tensor in an archive: its own, unless whoever unpacks the archive could come to harm.
 pub(super) fn in_archive(tensor: &str) -> Option<&str> {
     let is_harmless = |part: &str| !matches!(part, "" | "." | "..");
+    let is_short = tensor.len() <= super::npz::MOST_NAME;
     let is_text = |c: char| !c.is_control() && !matches!(c, '\\' | ':');
-    (tensor.split('/').all(is_harmless) && tensor.chars().all(is_text)).then_some(tensor)
+    (tensor.split('/').all(is_harmless) && tensor.chars().all(is_text) && is_short)
+        .then_some(tensor)
 }
 
 #[cfg(test)]
