@@ -92,6 +92,7 @@ pub(crate) enum Verb {
     tensorfmt inspect --tree --depth 2 model.mag\n  \
     tensorfmt inspect --markdown model.mag > model.md\n  \
     tensorfmt inspect --html model.html model.mag\n  \
+    tensorfmt inspect --tied model.mag\n  \
     tensorfmt inspect a.mag b.safetensors\n  \
     tensorfmt inspect .\n  \
     tensorfmt inspect - < model.mag")]
@@ -124,6 +125,9 @@ pub(crate) struct Inspect {
     /// List the chunks of an AERO file as well; `--json` always does
     #[arg(long, conflicts_with_all = ["tree", "markdown", "html"])]
     pub(crate) chunks: bool,
+    /// Name the tensors that share their bytes in the file; `hash --tied` goes by content
+    #[arg(long, conflicts_with_all = ["tree", "markdown", "html", "chunks"])]
+    pub(crate) tied: bool,
     /// List only tensors whose name matches; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) filter: Vec<String>,
@@ -139,7 +143,7 @@ pub(crate) struct Inspect {
 #[command(after_help = "Examples:\n  \
     tensorfmt verify model.mag\n  \
     tensorfmt verify --strict --json a.mag b.safetensors\n  \
-    tensorfmt verify .")]
+    tensorfmt verify -q .")]
 pub(crate) struct Verify {
     /// The files; - for standard input, a folder for the files of known formats in it
     #[arg(required = true, value_name = "FILE")]
@@ -189,6 +193,9 @@ pub(crate) struct Hash {
     /// surplus
     #[arg(long, value_name = "LIST")]
     pub(crate) check: Option<PathBuf>,
+    /// Name the tensors that hold the same: dtype, dims and values
+    #[arg(long, conflicts_with = "check")]
+    pub(crate) tied: bool,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -424,7 +431,8 @@ pub(crate) struct Diff {
     after_help = "Checksums are not compared; `tensorfmt verify` does that.\n\nExamples:\n  \
     tensorfmt stats model.mag\n  \
     tensorfmt stats --filter 'encoder.*' --json model.mag\n  \
-    tensorfmt stats a.mag b.safetensors"
+    tensorfmt stats a.mag b.safetensors\n  \
+    tensorfmt stats --fail-on nan,inf,zero model.mag"
 )]
 pub(crate) struct Stats {
     /// The files; - for standard input, a folder for the files of known formats in it
@@ -439,9 +447,26 @@ pub(crate) struct Stats {
     /// Let a pattern match nothing
     #[arg(long)]
     pub(crate) allow_empty: bool,
+    /// Exit with 1 where a tensor has a NaN or an infinity, or where all its values are zero or equal, and
+    /// list only such tensors
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub(crate) fail_on: Vec<FailOn>,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What a tensor must not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// A NaN
+    Nan,
+    /// An infinity
+    Inf,
+    /// All values are zero
+    Zero,
+    /// All of several values are equal
+    Equal,
 }
 
 #[derive(Args, Debug)]

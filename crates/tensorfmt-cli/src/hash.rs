@@ -4,6 +4,7 @@ mod check;
 mod digest;
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use check::{List, Lists, Wrong};
 use digest::{Parts, hex};
 use serde::Serialize;
 use tensor_core::Ticker;
-use tensorfmt::convert::Tensors;
+use tensorfmt::convert::{ModelTensor, Tensors};
 use tensorfmt::{Archive, Entry, Error};
 
 use crate::Outcome;
@@ -37,6 +38,9 @@ struct Head {
 #[derive(Serialize)]
 struct Tail {
     model: Option<String>,
+    /// The names of tensors that hold the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tied: Option<Vec<Vec<String>>>,
     /// Whether all is as the list has it that was checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     same: Option<bool>,
@@ -151,6 +155,9 @@ impl Work<'_> {
                 };
                 parts.add(found.as_ref().ok().map(values).as_deref());
                 let digest = found.as_ref().ok().map(|(stored, _)| hex(stored));
+                if let (Some(ties), Ok(found)) = (&mut report.ties, found) {
+                    ties.note(&tensors.get(entry), values(found));
+                }
                 report.tensor(entry.name(), digest)?;
             }
         }
@@ -237,10 +244,45 @@ fn settled<T>(result: Result<T, Error>) -> Result<Result<T, Arc<Error>>, Error> 
     }
 }
 
+/// Tensors by what they hold.
+#[derive(Default)]
+struct Ties {
+    /// By dtype, dims and digest of the values, where in the groups.
+    places: HashMap<(String, Vec<u64>, Vec<u8>), usize>,
+    groups: Vec<Vec<String>>,
+}
+
+impl Ties {
+    fn note(&mut self, tensor: &ModelTensor, digest: Vec<u8>) {
+        // Tensors without values have nothing to share.
+        if tensor.shape().elements() == 0 {
+            return;
+        }
+        let (dtype, dims) = (
+            tensor.dtype_name().to_owned(),
+            tensor.shape().dims().to_vec(),
+        );
+        let place = *self.places.entry((dtype, dims, digest)).or_insert_with(|| {
+            self.groups.push(Vec::new());
+            self.groups.len() - 1
+        });
+        if let Some(group) = self.groups.get_mut(place) {
+            group.push(tensor.name().to_owned());
+        }
+    }
+
+    /// The groups of more than one, in the order of their first tensors.
+    fn groups(self) -> Vec<Vec<String>> {
+        let groups = self.groups.into_iter();
+        groups.filter(|group| group.len() > 1).collect()
+    }
+}
+
 /// What is printed about a file: its digests, or what is not as a list has it.
 struct Report {
     listing: Listing,
     list: Option<List>,
+    ties: Option<Ties>,
     checked: u64,
     wrong: u64,
     differ: u64,
@@ -260,6 +302,7 @@ impl Report {
                 false => Listing::Lines(Out::new()),
             },
             list,
+            ties: work.args.tied.then(Ties::default),
             checked: 0,
             wrong: 0,
             differ: 0,
@@ -274,6 +317,8 @@ impl Report {
         }
         match &mut self.listing {
             Listing::Json(list) => list.item(&Line { name, digest }),
+            // Of these only what is tied is of interest.
+            Listing::Lines(_) if self.ties.is_some() => Ok(()),
             Listing::Lines(out) => {
                 let digest = digest.as_deref().unwrap_or("-");
                 out.line(&format!("{digest}  {}", shown(name)))
@@ -312,7 +357,8 @@ impl Report {
             match self.listing {
                 Listing::Json(list) => {
                     let same = Some(wrong == 0);
-                    list.end(&Tail { model, same })?;
+                    let tied = None;
+                    list.end(&Tail { model, tied, same })?;
                 }
                 Listing::Lines(mut out) => {
                     out.line(&match wrong {
@@ -325,9 +371,18 @@ impl Report {
             }
             return Ok(wrong == 0);
         }
+        let tied = self.ties.map(Ties::groups);
         match self.listing {
-            Listing::Json(list) => list.end(&Tail { model, same: None })?,
+            Listing::Json(list) => list.end(&Tail {
+                model,
+                tied,
+                same: None,
+            })?,
             Listing::Lines(mut out) => {
+                for group in tied.iter().flatten() {
+                    let names: Vec<_> = group.iter().map(|name| shown(name)).collect();
+                    out.line(&names.join(" = "))?;
+                }
                 let digest = model.as_deref().unwrap_or("-");
                 out.line(&format!("{digest}  {}", check::MODEL))?;
                 out.finish()?;

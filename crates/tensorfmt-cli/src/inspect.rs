@@ -1,6 +1,10 @@
 mod markdown;
 mod page;
+mod tied;
 mod tree;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -101,7 +105,10 @@ fn file(input: &Input, args: &Inspect, common: &Common, round: &mut Round) -> Re
         return Ok(());
     }
     let mut out = Out::new();
-    if args.json {
+    if args.tied {
+        let path = input.path.display().to_string();
+        tied::print(&archive, &path, &entries, args.json, &mut out)?;
+    } else if args.json {
         input.allows(&archive, Work::Listing)?;
         let facts = archive.facts().into_iter();
         let metadata = archive.metadata().into_iter();
@@ -207,8 +214,30 @@ fn summary(archive: &Archive, input: &Input, out: &mut Out) -> Result<(), Failur
     ))
 }
 
-/// All tensors in one line.
+/// Tensors, values and bytes of each dtype, and of all.
 fn totals(entries: &[Entry<'_>], out: &mut Out) -> Result<(), Failure> {
+    let mut dtypes: BTreeMap<Cow<'_, str>, (u64, u64, u64)> = BTreeMap::new();
+    for entry in entries {
+        let (tensors, values, bytes) = dtypes.entry(entry.dtype_name()).or_default();
+        *tensors += 1;
+        *values = values.saturating_add(entry.shape().elements());
+        *bytes = bytes.saturating_add(entry.nbytes().or(entry.stored_len()).unwrap_or(0));
+    }
+    let rows: Vec<Vec<String>> = dtypes
+        .into_iter()
+        .map(|(dtype, (tensors, values, bytes))| {
+            let plural = if tensors == 1 { "" } else { "s" };
+            vec![
+                escape(&dtype).into_owned(),
+                format!("{tensors} tensor{plural}"),
+                format!("{values} values"),
+                human(bytes),
+            ]
+        })
+        .collect();
+    for row in table(&rows, &[1, 2, 3]) {
+        out.line(&row)?;
+    }
     let bytes = entries.iter().filter_map(Entry::nbytes);
     let values = entries.iter().map(|entry| entry.shape().elements());
     out.line(&format!(

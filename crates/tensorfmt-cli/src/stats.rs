@@ -5,7 +5,7 @@ use tensor_core::Ticker;
 use tensorfmt::convert::ModelTensor;
 
 use crate::Outcome;
-use crate::cli::{Common, Stats};
+use crate::cli::{Common, FailOn, Stats};
 use crate::failure::{Failure, INVALID, complain, exit_code};
 use crate::files::{Heading, Round, broken, each};
 use crate::input::Input;
@@ -59,6 +59,9 @@ struct Line<'a> {
     /// Why there are counts alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
+    /// What it must not have and has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    fails: Vec<&'static str>,
 }
 
 /// All tensors of one dtype.
@@ -142,6 +145,7 @@ fn file(input: &Input, args: &Stats, common: &Common, round: &mut Round) -> Resu
     let mut survey = Survey::new(&archive);
     let mut exit = 0;
     let mut totals = Totals::default();
+    let mut failed = 0u64;
     let mut listing = match args.json {
         true => Listing::Json(Out::new().list(
             &Head {
@@ -170,9 +174,23 @@ fn file(input: &Input, args: &Stats, common: &Common, round: &mut Round) -> Resu
                 }
                 Finding::Measured(measures) => totals.add(tensor, measures),
             }
+            let fails = fails(finding, &args.fail_on);
+            if !fails.is_empty() {
+                exit = INVALID;
+                failed += 1;
+            }
+            let is_good = matches!(finding, Finding::Measured(_)) && fails.is_empty();
+            if is_good && !args.fail_on.is_empty() {
+                continue;
+            }
             match (&mut listing, finding) {
-                (Listing::Json(list), _) => list.item(&entry(tensor, finding))?,
-                (Listing::Lines(out), Finding::Measured(measures)) => print(tensor, measures, out)?,
+                (Listing::Json(list), _) => list.item(&entry(tensor, finding, fails))?,
+                (Listing::Lines(out), Finding::Measured(measures)) => {
+                    print(tensor, measures, out)?;
+                    if !fails.is_empty() {
+                        out.line(&format!("  fails: {}", fails.join(", ")))?;
+                    }
+                }
                 (Listing::Lines(_), Finding::PassedOver(_)) => {}
             }
         }
@@ -182,14 +200,39 @@ fn file(input: &Input, args: &Stats, common: &Common, round: &mut Round) -> Resu
     match listing {
         Listing::Json(list) => list.end(&Tail { totals })?,
         Listing::Lines(mut out) => {
-            print_totals(&totals, &mut out)?;
+            match args.fail_on.is_empty() {
+                true => print_totals(&totals, &mut out)?,
+                false => out.line(&format!("{failed} of {} tensors fail", entries.len()))?,
+            }
             out.finish()?;
         }
     }
     Ok(exit)
 }
 
-fn entry<'a>(tensor: &'a ModelTensor, finding: &'a Finding) -> Entry<'a> {
+/// What a tensor must not have and has.
+fn fails(finding: &Finding, fail_on: &[FailOn]) -> Vec<&'static str> {
+    let Finding::Measured(measures) = finding else {
+        return Vec::new();
+    };
+    let moments = &measures.moments;
+    let of = |what: &FailOn| {
+        let (name, fails) = match what {
+            FailOn::Nan => ("nan", moments.nan > 0),
+            FailOn::Inf => ("inf", moments.inf > 0),
+            FailOn::Zero => ("zero", moments.count > 0 && moments.zeros == moments.count),
+            // One value is always equal to itself.
+            FailOn::Equal => {
+                let is_one = moments.min().is_some() && moments.min() == moments.max();
+                ("equal", moments.count > 1 && moments.nan == 0 && is_one)
+            }
+        };
+        fails.then_some(name)
+    };
+    fail_on.iter().filter_map(of).collect()
+}
+
+fn entry<'a>(tensor: &'a ModelTensor, finding: &'a Finding, fails: Vec<&'static str>) -> Entry<'a> {
     let (name, dtype, shape) = (tensor.name(), tensor.dtype_name(), tensor.shape().dims());
     match finding {
         Finding::Measured(measures) => Entry::Measured(Box::new(Line {
@@ -201,6 +244,7 @@ fn entry<'a>(tensor: &'a ModelTensor, finding: &'a Finding) -> Entry<'a> {
             histogram: &measures.histogram,
             histogram_range: measures.moments.span(),
             note: measures.note,
+            fails,
         })),
         Finding::PassedOver(PassedOver { reason, .. }) => Entry::PassedOver(Reason {
             name,

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Verify, common: &Common) -> Outcome {
         if args.json {
             files.push(file);
         } else {
-            print(&file, files_named.several, &mut out)?;
+            print(&file, files_named.several, common.quiet, &mut out)?;
         }
     }
     if args.json {
@@ -174,16 +174,23 @@ pub(crate) fn words(item: &Line) -> String {
     text
 }
 
-fn print(file: &File, several: bool, out: &mut Out) -> Result<(), Failure> {
+/// Prints what was checked; where it is to be `quiet`, only what failed or can't be checked.
+fn print(file: &File, several: bool, quiet: bool, out: &mut Out) -> Result<(), Failure> {
     let prefix = if several {
         format!("{}: ", escape(&file.path))
     } else {
         String::new()
     };
-    for item in &file.items {
+    let is_fine = |item: &Line| {
+        let fine = [Check::Ok.name(), Check::NotCovered.name()];
+        fine.contains(&item.outcome)
+    };
+    for item in file.items.iter().filter(|item| !(quiet && is_fine(item))) {
         out.line(&format!("{prefix}{}", escape(&words(item))))?;
     }
-    for warning in &file.warnings {
+    // Warnings fail a file only under --strict.
+    let warnings = file.warnings.iter().filter(|_| !quiet || file.exit != 0);
+    for warning in warnings {
         out.line(&format!("{prefix}warning: {}", escape(warning)))?;
     }
     if let Some(error) = &file.error {

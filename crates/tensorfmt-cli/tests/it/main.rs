@@ -9,6 +9,7 @@
 )]
 
 mod aero;
+mod checks;
 mod choices;
 mod contract;
 mod crowds;
