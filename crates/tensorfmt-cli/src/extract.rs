@@ -115,10 +115,11 @@ pub(crate) fn run(args: &Extract, common: &Common) -> Outcome {
     let progress = |bytes| meter.tick(bytes);
     let ticker = Ticker::new(Some(&progress));
     match to {
-        To::One(target, _) => match heads.as_slice() {
-            [(head, piece)] => one(&target, head, piece, args.force, common, &ticker)?,
-            _ => {}
-        },
+        To::One(target, _) => {
+            if let [(head, piece)] = heads.as_slice() {
+                one(&target, head, piece, args.force, common, &ticker)?;
+            }
+        }
         To::Npz(target) => archive_of(&target, heads, args.force, common, &ticker)?,
         To::Folder(folder, kind) => {
             let files = Folder::new(&folder, kind, heads);

@@ -238,7 +238,7 @@ mod tests {
         };
         let extra = |member: &Member<'_>| member.directory_header().split_off(46 + 5);
         let number = |values: &[u64]| -> Vec<u8> {
-            let mut bytes = vec![1, 0, (values.len() * 8) as u8, 0];
+            let mut bytes = vec![1, 0, u8::try_from(values.len() * 8).unwrap(), 0];
             bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
             bytes
         };

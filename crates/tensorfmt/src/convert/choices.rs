@@ -166,7 +166,9 @@ impl Casts {
         match casting {
             Casting::Common => {}
             Casting::Keep => options.cast = None,
-            Casting::Own(number) => options.cast = self.own.get(place(number)).map(|(own, _)| own.to),
+            Casting::Own(number) => {
+                options.cast = self.own.get(place(number)).map(|(own, _)| own.to)
+            }
         }
         options
     }
