@@ -75,7 +75,7 @@ pub(crate) enum Verb {
     Diff(Diff),
     /// Print what the values of each tensor are like
     Stats(Stats),
-    /// Write one tensor as .npy or as its bytes
+    /// Write tensors, or rows of them, as .npy, as .npz or as their bytes
     Extract(Extract),
     /// Print what each format can hold
     Formats(Formats),
@@ -92,10 +92,14 @@ pub(crate) enum Verb {
     tensorfmt inspect --tree --depth 2 model.mag\n  \
     tensorfmt inspect --markdown model.mag > model.md\n  \
     tensorfmt inspect --html model.html model.mag\n  \
+    tensorfmt inspect --tied model.mag\n  \
+    tensorfmt inspect a.mag b.safetensors\n  \
+    tensorfmt inspect .\n  \
     tensorfmt inspect - < model.mag")]
 pub(crate) struct Inspect {
-    /// The file; - for standard input
-    pub(crate) file: PathBuf,
+    /// The files; - for standard input, a folder for the files of known formats in it
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
     /// Print one JSON document
     #[arg(long, group = "form")]
     pub(crate) json: bool,
@@ -121,9 +125,15 @@ pub(crate) struct Inspect {
     /// List the chunks of an AERO file as well; `--json` always does
     #[arg(long, conflicts_with_all = ["tree", "markdown", "html"])]
     pub(crate) chunks: bool,
+    /// Name the tensors that share their bytes in the file; `hash --tied` goes by content
+    #[arg(long, conflicts_with_all = ["tree", "markdown", "html", "chunks"])]
+    pub(crate) tied: bool,
     /// List only tensors whose name matches; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) filter: Vec<String>,
+    /// Leave out tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
     /// Let a pattern match nothing
     #[arg(long)]
     pub(crate) allow_empty: bool,
@@ -132,10 +142,11 @@ pub(crate) struct Inspect {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tensorfmt verify model.mag\n  \
-    tensorfmt verify --strict --json a.mag b.safetensors")]
+    tensorfmt verify --strict --json a.mag b.safetensors\n  \
+    tensorfmt verify -q .")]
 pub(crate) struct Verify {
-    /// The files; - for standard input
-    #[arg(required = true)]
+    /// The files; - for standard input, a folder for the files of known formats in it
+    #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
@@ -149,16 +160,42 @@ pub(crate) struct Verify {
 #[command(
     after_help = "Checksums are not compared; `tensorfmt verify` does that. A digest is of the elements in \
     their stored order: a column-major format (primitiv) and a row-major one give the same tensor \
-    different digests; `tensorfmt diff` compares values.\n\nExamples:\n  \
+    different digests; `tensorfmt diff` compares values.\n\n\
+    The last line is the digest of the model, which is the same in every format and order: that of a \
+    record for each tensor, sorted by name, of name, dtype, dims and digest of the values row by row, \
+    each as its length in bytes, a colon, the text and a comma, as in 1:w,3:f32,3:2,3,64:<hex>,. Sites \
+    show the first digits of autov3.\n\nExamples:\n  \
     tensorfmt hash model.mag\n  \
-    tensorfmt hash --algorithm sha256 --json model.mag"
+    tensorfmt hash --filter 'encoder.*' model.mag\n  \
+    tensorfmt hash model.mag > model.b3\n  \
+    tensorfmt hash --check model.b3 model.mag\n  \
+    tensorfmt hash --algorithm autov3 b.safetensors\n  \
+    tensorfmt hash --algorithm sha256 --json model.mag\n  \
+    tensorfmt hash a.mag b.safetensors"
 )]
 pub(crate) struct Hash {
-    /// The file; - for standard input
-    pub(crate) file: PathBuf,
-    /// Which digest
-    #[arg(long, value_name = "NAME", default_value = "blake3")]
-    pub(crate) algorithm: Algorithm,
+    /// The files; - for standard input, a folder for the files of known formats in it
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Which digest: blake3 unless another one is named
+    #[arg(long, value_name = "NAME")]
+    pub(crate) algorithm: Option<Algorithm>,
+    /// Only tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) filter: Vec<String>,
+    /// Leave out tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+    /// Let a pattern match nothing
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
+    /// Check digests that were printed earlier, as text or as JSON: says what differs, is missing or is
+    /// surplus
+    #[arg(long, value_name = "LIST")]
+    pub(crate) check: Option<PathBuf>,
+    /// Name the tensors that hold the same: dtype, dims and values
+    #[arg(long, conflicts_with = "check")]
+    pub(crate) tied: bool,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -170,6 +207,20 @@ pub(crate) enum Algorithm {
     Blake3,
     Sha256,
     Crc32c,
+    /// SHA-256 of all that follows the header of a safetensors file, as model sites show it
+    Autov3,
+}
+
+impl Algorithm {
+    /// The name in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Blake3 => "blake3",
+            Self::Sha256 => "sha256",
+            Self::Crc32c => "crc32c",
+            Self::Autov3 => "autov3",
+        }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -180,7 +231,16 @@ pub(crate) enum Algorithm {
     tensorfmt convert model.mag renamed.mag --rename 's/(\\w+)\\.(\\w+)/${2}_of_$1/' --force\n  \
     tensorfmt convert model.mag dashes.mag --rename 's/\\./-/g' --force\n  \
     tensorfmt convert model.mag noted.mag --set-metadata steps=12 --set-text commit=007 --force\n  \
-    tensorfmt convert model.mag - --to safetensors > model.safetensors\n\n\
+    tensorfmt convert model.mag - --to safetensors > model.safetensors\n  \
+    tensorfmt convert model.mag half.mag --cast f16 --keep '*.bias' --force\n  \
+    tensorfmt convert model.mag mixed.mag --cast 'encoder.*=f16' --force\n  \
+    tensorfmt convert model.mag turned.mag --transpose encoder.weight --force\n  \
+    tensorfmt convert a.mag b.safetensors both.mag --on-duplicate same --force\n\n\
+    Patterns are about the names that the input has: the name of a tensor, or re:REGEX, or a glob, in \
+    which *, ?, [abc], [!a-c] and {a,b} mean something, and dots and slashes don't.\n\n\
+    Several inputs are merged. A name that two of them have is an error, and so is a metadata key \
+    whose values differ, unless --on-duplicate takes those of the first or the last input, or one of \
+    those that are the same.\n\n\
     --rename s/REGEX/REPLACEMENT/FLAGS: any other character may stand for the slash, and \\/ is one in \
     the text. In the replacement, $1 or ${1} is a group, $name or ${name} a named one, $0 all that \
     matched, $$ a dollar, \\& an ampersand, \\\\ a backslash; write ${1}_x, since $1_x is a group called \
@@ -189,8 +249,9 @@ pub(crate) enum Algorithm {
     007, 1e5 or nan), true or false, else text; KEY=@FILE is the text of a file. --set-text is always \
     text.")]
 pub(crate) struct Convert {
-    /// The file to read; - for standard input
-    pub(crate) input: PathBuf,
+    /// The file to read, - for standard input; several are merged
+    #[arg(required = true, value_name = "INPUT")]
+    pub(crate) inputs: Vec<PathBuf>,
     /// The file to write, whose ending names the format; - for standard output, with --to
     pub(crate) output: PathBuf,
     /// The format to write, whatever the ending: mag, ztensor, burnpack, aero, aeroset, primitiv
@@ -206,6 +267,10 @@ pub(crate) struct Convert {
     /// Rename tensors, as s/REGEX/REPLACEMENT/, described below; may be repeated
     #[arg(long, value_name = "s/RE/REPL/")]
     pub(crate) rename: Vec<String>,
+    /// Rename tensors by a file with lines of OLD, a tab and NEW, or a JSON object, all at once, so that
+    /// names can be swapped; before --rename
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rename_table: Option<PathBuf>,
     /// Set a metadata entry: a number, true, false, or text; of a file's text as KEY=@FILE
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set_metadata: Vec<String>,
@@ -215,12 +280,22 @@ pub(crate) struct Convert {
     /// Drop metadata whose key matches; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) drop_metadata: Vec<String>,
-    /// Sort the tensors by name
+    /// Sort the tensors by name, layer 2 before layer 10
     #[arg(long)]
     pub(crate) sort: bool,
-    /// Cast floats, and what the target can't hold, to this dtype, such as f32, bf16 or i32
-    #[arg(long, value_name = "DTYPE")]
-    pub(crate) cast: Option<String>,
+    /// Cast floats, and what the target can't hold, to this dtype, such as f32, bf16 or i32; with a
+    /// pattern only tensors whose name matches, the last of several that match; may be repeated
+    #[arg(long, value_name = "[GLOB=]DTYPE")]
+    pub(crate) cast: Vec<String>,
+    /// Cast none of the tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB", requires = "cast")]
+    pub(crate) keep: Vec<String>,
+    /// Swap the two dims of tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) transpose: Vec<String>,
+    /// What to take where several inputs have a tensor or a metadata key
+    #[arg(long, value_name = "WHICH")]
+    pub(crate) on_duplicate: Option<OnDuplicateArg>,
     /// How to go between row-major and column-major formats
     #[arg(long, value_name = "HOW", default_value = "keep-dims")]
     pub(crate) layout: LayoutArg,
@@ -237,11 +312,12 @@ pub(crate) struct Convert {
     /// Which checksum every tensor gets (to ztensor)
     #[arg(long, value_name = "NAME")]
     pub(crate) checksum: Option<ChecksumArg>,
-    /// How many bytes fill a shard (to aero, to sets)
+    /// How many bytes fill a shard, such as 5GB or 512MiB (to aero, to sets)
     #[arg(
         long = "max-shard-size",
         alias = "max-shard-bytes",
-        value_name = "BYTES"
+        value_name = "SIZE",
+        value_parser = crate::size::bytes
     )]
     pub(crate) max_shard_bytes: Option<u64>,
     /// How many shards a part has (to aeroset)
@@ -253,8 +329,8 @@ pub(crate) struct Convert {
     /// Cover header, TOC and string table by a hash (to aero)
     #[arg(long)]
     pub(crate) ihsh: bool,
-    /// Hash every page, of 4 MiB unless given (to aero)
-    #[arg(long, value_name = "BYTES", num_args = 0..=1, default_missing_value = "4194304")]
+    /// Hash every page, of 4MiB unless another size is given (to aero)
+    #[arg(long, value_name = "SIZE", value_parser = crate::size::bytes, num_args = 0..=1, default_missing_value = "4194304")]
     pub(crate) phsh: Option<u64>,
     /// Start shards on a page (to aero)
     #[arg(long)]
@@ -292,14 +368,28 @@ pub(crate) struct Convert {
     pub(crate) in_place: bool,
 }
 
+/// What to take of tensors that several inputs have.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum OnDuplicateArg {
+    /// What the first input has
+    First,
+    /// What the last input has
+    Last,
+    /// One of them if all are the same, else an error
+    Same,
+}
+
 #[derive(Args, Debug)]
 #[command(
     after_help = "Without a tolerance bits decide: 0.0 and -0.0 differ. With one, numbers are held \
     against it as numpy.isclose(A, B, equal_nan=True) does, integers exactly. Between files of two \
     formats only the tensors decide; formats hold different metadata. The last line says what \
-    counted.\n\nExamples:\n  \
+    counted. Patterns are held against the names before and after --rename, in both files. A mean \
+    difference is over all values of a tensor, a maximum over those that differ.\n\nExamples:\n  \
     tensorfmt diff a.mag b.safetensors\n  \
-    tensorfmt diff --rtol 1e-3 --json a.mag b.safetensors"
+    tensorfmt diff --rtol 1e-3 --json a.mag b.safetensors\n  \
+    tensorfmt diff --values --rtol 1e-2 model.mag half.mag --tensors-only\n  \
+    tensorfmt diff a.mag b.safetensors --rename 's/^encoder\\.//' --filter 'encoder.*'"
 )]
 pub(crate) struct Diff {
     /// The one file; - for standard input
@@ -312,6 +402,22 @@ pub(crate) struct Diff {
     /// Values may differ by this fraction of the one in the other file; 0 if only --atol is given
     #[arg(long, value_name = "X")]
     pub(crate) rtol: Option<f64>,
+    /// Compare tensors of different dtypes by their values, as numbers and exactly; without a tolerance only
+    /// equal numbers are the same
+    #[arg(long)]
+    pub(crate) values: bool,
+    /// Compare only tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) filter: Vec<String>,
+    /// Leave out tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+    /// Compare under other names in both files, as s/REGEX/REPLACEMENT/; may be repeated
+    #[arg(long, value_name = "s/RE/REPL/")]
+    pub(crate) rename: Vec<String>,
+    /// Let patterns match nothing
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
     /// List differences of metadata, but don't count them
     #[arg(long)]
     pub(crate) tensors_only: bool,
@@ -324,36 +430,67 @@ pub(crate) struct Diff {
 #[command(
     after_help = "Checksums are not compared; `tensorfmt verify` does that.\n\nExamples:\n  \
     tensorfmt stats model.mag\n  \
-    tensorfmt stats --filter 'encoder.*' --json model.mag"
+    tensorfmt stats --filter 'encoder.*' --json model.mag\n  \
+    tensorfmt stats a.mag b.safetensors\n  \
+    tensorfmt stats --fail-on nan,inf,zero model.mag"
 )]
 pub(crate) struct Stats {
-    /// The file; - for standard input
-    pub(crate) file: PathBuf,
+    /// The files; - for standard input, a folder for the files of known formats in it
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
     /// Only tensors whose name matches; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) filter: Vec<String>,
+    /// Leave out tensors whose name matches; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
     /// Let a pattern match nothing
     #[arg(long)]
     pub(crate) allow_empty: bool,
+    /// Exit with 1 where a tensor has a NaN or an infinity, or where all its values are zero or equal, and
+    /// list only such tensors
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub(crate) fail_on: Vec<FailOn>,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What a tensor must not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// A NaN
+    Nan,
+    /// An infinity
+    Inf,
+    /// All values are zero
+    Zero,
+    /// All of several values are equal
+    Equal,
 }
 
 #[derive(Args, Debug)]
 #[command(
     after_help = "Checksums are not compared; `tensorfmt verify` does that.\n\nExamples:\n  \
     tensorfmt extract model.mag encoder.weight -o weight.npy\n  \
-    tensorfmt extract model.mag encoder.bias -o bias.bin"
+    tensorfmt extract model.mag encoder.bias -o bias.bin\n  \
+    tensorfmt extract model.mag 'encoder.*' -o encoder/\n  \
+    tensorfmt extract model.mag 'encoder.*' -o encoder.npz --cast f64\n  \
+    tensorfmt extract model.mag 'encoder.weight[0:1]' -o - --to npy > row.npy"
 )]
 pub(crate) struct Extract {
     /// The file; - for standard input
     pub(crate) file: PathBuf,
-    /// The tensor
-    pub(crate) name: String,
-    /// The file to write: .npy for NumPy, .bin for the bytes alone; - for standard output, with --to
-    #[arg(long, short, value_name = "FILE")]
+    /// The tensors: names or patterns; NAME[A:B] for the rows from A up to but not including B
+    #[arg(required = true, value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// The file to write: .npy for NumPy, .bin for the bytes alone, .npz for several tensors; DIR/ for a
+    /// folder with a file of each and a list, index.json; - for standard output, with --to
+    #[arg(long, short, value_name = "OUT")]
     pub(crate) output: PathBuf,
+    /// Cast floats, or with an integer dtype integers and bools, to this dtype
+    #[arg(long, value_name = "DTYPE")]
+    pub(crate) cast: Option<String>,
     /// The kind of file, whatever the ending
     #[arg(long, value_name = "KIND")]
     pub(crate) to: Option<ExtractKind>,
@@ -367,6 +504,8 @@ pub(crate) struct Extract {
 pub(crate) enum ExtractKind {
     /// A file of NumPy's
     Npy,
+    /// An archive of such files, of any number of tensors
+    Npz,
     /// The bytes alone
     Bin,
 }

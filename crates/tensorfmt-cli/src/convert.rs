@@ -1,25 +1,27 @@
 //! `convert`: what it is told to do, in which order things are checked, and what it says.
 
+mod edits;
 mod metadata;
 mod report;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use tensor_core::Outcome as Check;
 use tensorfmt::convert::{
-    BurnpackGeneration, Checksum, Layout, Model, ModelTensor, Options, Plan, PrimitivObject,
-    Target, plan,
+    BurnpackGeneration, Checksum, Layout, Options, Plan, PrimitivObject, Target, plan,
 };
-use tensorfmt::{Archive, DType, Value, Work, WriteOptions};
+use tensorfmt::{Archive, DType, Work, WriteOptions};
+
+use edits::Edits;
 
 use crate::Outcome;
 use crate::cli::{ChecksumArg, Common, Convert, LayoutArg};
 use crate::failure::{Failure, INVALID, UNSUPPORTED, complain};
-use crate::input::{Globs, Idle, Input};
+use crate::input::Input;
 use crate::output::escape;
 use crate::progress::Meter;
-use crate::rename::Rename;
 use crate::signals::Graceful;
 use crate::target::{self, Target as Output, has_room, is_not_input, may_write, same_name};
 use crate::verify;
@@ -27,7 +29,7 @@ use crate::verify;
 pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     let target = target(args)?;
     let options = options(args)?;
-    let edits = Edits::new(args)?;
+    let mut edits = Edits::new(args)?;
     let output = Output::new(&args.output);
     output.takes_bytes(args.json)?;
     if output == Output::Stdout && target.is_set() {
@@ -43,38 +45,51 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
             )));
         }
     }
-    let itself = same_name(&args.input, &args.output);
+    let inputs = inputs(args)?;
+    let itself = inputs.iter().any(|input| same_name(input, &args.output));
     // The input is edited safely: it is replaced by a file that is complete.
     let edited = itself && args.in_place;
     if let Output::Path(path) = &output {
         may_write(path, args.force || edited)?;
     }
-    let input = Input::new(&args.input, common)?;
-    let archive = if args.salvage {
-        input.salvage()
-    } else {
-        input.open()
-    };
-    let archive = archive.map_err(|error| Failure::about(&input.path, &error))?;
+    let inputs = open(&inputs, args, common)?;
     // One file may take its own place.
-    let alone = itself && !target.is_set() && archive.files().len() == 1;
+    let single = match inputs.as_slice() {
+        [(_, archive)] => archive.files().len() == 1,
+        _ => false,
+    };
+    let alone = itself && !target.is_set() && single;
+    let is_free = |path: &Path| {
+        let mut inputs = inputs.iter();
+        inputs.try_for_each(|(input, archive)| is_not_input(archive, &input.path, path))
+    };
     if let (Output::Path(path), false) = (&output, alone) {
-        is_not_input(&archive, &input.path, path)?;
+        is_free(path)?;
     }
-    input.allows(&archive, Work::Convert(target))?;
-    let mut model = Model::of_for(&archive, target);
-    let mut notes = edits.apply(&mut model)?;
+    for (input, archive) in &inputs {
+        input.allows(archive, Work::Convert(target))?;
+    }
+    let named: Vec<(String, &Archive)> = inputs
+        .iter()
+        .map(|(input, archive)| (input.path.display().to_string(), archive))
+        .collect();
+    let (model, mut notes) = edits.model(&named, target)?;
     let checks = !args.no_verify && !args.salvage;
     let plan = match plan(model, target, &options) {
         Ok(plan) => plan,
         Err(error) => {
             // A file that can't be read in full may be damaged as well, which outranks that.
-            let is_readable = |entry| archive.data(entry).is_ok();
-            let readable = archive.entries().iter().all(is_readable);
-            if checks && !readable && !is_whole(&archive, &input, &edits, common)? {
+            let is_readable = |archive: &Archive| {
+                let entries = archive.entries();
+                entries.iter().all(|entry| archive.data(entry).is_ok())
+            };
+            let readable = inputs.iter().all(|(_, archive)| is_readable(archive));
+            if checks && !readable && !are_whole(&inputs, &edits, common)? {
                 return Ok(ExitCode::from(INVALID));
             }
-            return Err(report::refused(&input.path, &error));
+            let path = inputs.first().filter(|_| inputs.len() == 1);
+            let path = path.map_or(args.output.as_path(), |(input, _)| &input.path);
+            return Err(report::refused(path, &error));
         }
     };
 
@@ -82,13 +97,14 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     if let Output::Path(path) = &output {
         for path in plan.files_beside(path) {
             may_write(&path, args.force)?;
-            is_not_input(&archive, &input.path, &path)?;
+            is_free(&path)?;
         }
     }
     notes.extend(plan.notes().iter().map(report::note));
     let mut report = report::Report::new(plan.losses(), notes);
     report.print(args.json, common);
-    report.notices(archive.oddities().to_vec(), common);
+    let oddities = inputs.iter().flat_map(|(_, archive)| archive.oddities());
+    report.notices(oddities.cloned().collect(), common);
     if plan.data_reordered() {
         report.notices(
             vec![
@@ -109,7 +125,7 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
         return Ok(ExitCode::from(UNSUPPORTED));
     }
     // What is damaged must not get a new checksum that is right.
-    if checks && !is_whole(&archive, &input, &edits, common)? {
+    if checks && !are_whole(&inputs, &edits, common)? {
         report.finish(args.json)?;
         return Ok(ExitCode::from(INVALID));
     }
@@ -118,11 +134,58 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     written.map(|()| ExitCode::SUCCESS)
 }
 
-/// Makes every check that the input allows, and says what fails of what is to be converted.
+/// The inputs in their order; a shell's pattern may name one more than was thought of.
+fn inputs(args: &Convert) -> Result<Vec<PathBuf>, Failure> {
+    let stdin = args.inputs.iter().filter(|path| path.as_os_str() == "-");
+    match stdin.count() {
+        0 | 1 => Ok(args.inputs.clone()),
+        _ => Err(Failure::usage(
+            "standard input can be one of the inputs only",
+        )),
+    }
+}
+
+fn open(
+    paths: &[PathBuf],
+    args: &Convert,
+    common: &Common,
+) -> Result<Vec<(Input, Archive)>, Failure> {
+    let open = |path: &PathBuf| {
+        let input = Input::new(path, common)?;
+        let archive = match args.salvage {
+            true => input.salvage(),
+            false => input.open(),
+        };
+        let archive = archive.map_err(|error| Failure::about(&input.path, &error))?;
+        Ok((input, archive))
+    };
+    paths.iter().map(open).collect()
+}
+
+/// Makes every check that the inputs allow, and says what fails of what is to be converted.
+fn are_whole(
+    inputs: &[(Input, Archive)],
+    edits: &Edits<'_>,
+    common: &Common,
+) -> Result<bool, Failure> {
+    let mut whole = true;
+    for (input, archive) in inputs {
+        whole &= is_whole(archive, input, edits, common)?;
+    }
+    if !whole {
+        complain(
+            "nothing written: the input fails its checks; --exclude leaves out tensors, \
+            --no-verify converts all as it is",
+        );
+    }
+    Ok(whole)
+}
+
+/// Makes every check that an input allows, and says what fails of what is to be converted.
 fn is_whole(
     archive: &Archive,
     input: &Input,
-    edits: &Edits,
+    edits: &Edits<'_>,
     common: &Common,
 ) -> Result<bool, Failure> {
     let report = verify::verify(archive, false, common);
@@ -142,12 +205,6 @@ fn is_whole(
             let (path, item) = (input.path.display(), verify::words(&verify::line(item)));
             complain(&escape(&format!("{path}: {item}")));
         }
-    }
-    if !whole {
-        complain(
-            "nothing written: the input fails its checks; --exclude leaves out tensors, \
-            --no-verify converts all as it is",
-        );
     }
     Ok(whole)
 }
@@ -211,15 +268,25 @@ fn target(args: &Convert) -> Result<Target, Failure> {
     }
 }
 
+/// The dtype of this spelling, which is the end of `option`.
+fn dtype(option: &str, name: &str) -> Result<DType, Failure> {
+    let dtype = DType::from_spelling(name).filter(|d| d.is_float() || d.is_integer());
+    dtype.ok_or_else(|| {
+        Failure::usage(format!(
+            "--cast {option:?}: not a dtype such as f32, bf16 or i32"
+        ))
+    })
+}
+
 fn options(args: &Convert) -> Result<Options, Failure> {
     let mut options = Options::default();
-    if let Some(name) = &args.cast {
-        let dtype = DType::from_spelling(name).filter(|d| d.is_float() || d.is_integer());
-        options.cast = Some(dtype.ok_or_else(|| {
-            Failure::usage(format!(
-                "--cast {name:?}: not a dtype such as f32, bf16 or i32"
-            ))
-        })?);
+    for text in args.cast.iter().filter(|text| !text.contains('=')) {
+        if options.cast.is_some() {
+            return Err(Failure::usage(format!(
+                "--cast {text:?}: all tensors have one cast already; GLOB={text} is for some of them"
+            )));
+        }
+        options.cast = Some(dtype(text, text)?);
     }
     options.skip_unsupported = args.skip_unsupported;
     options.allow_empty = args.allow_empty;
@@ -233,9 +300,9 @@ fn options(args: &Convert) -> Result<Options, Failure> {
     options.with_stats = args.with_stats;
     options.whole_names = args.whole_names;
     // A copy stays the object that it is of: an ending decides where it is another one.
-    options.primitiv = match args.input.extension() == args.output.extension() {
-        true => None,
-        false => PrimitivObject::from_path(&args.output),
+    options.primitiv = match args.inputs.as_slice() {
+        [input] if input.extension() == args.output.extension() => None,
+        _ => PrimitivObject::from_path(&args.output),
     };
     options.burnpack = args.to.as_deref().and_then(generation);
     options.zstd = args.zstd;
@@ -249,88 +316,6 @@ fn options(args: &Convert) -> Result<Options, Failure> {
         LayoutArg::KeepBytes => Layout::KeepBytes,
     };
     Ok(options)
-}
-
-/// What to change on the way.
-struct Edits {
-    filter: Globs,
-    exclude: Globs,
-    renames: Vec<Rename>,
-    set: Vec<(String, Value)>,
-    drop: Globs,
-    sort: bool,
-    allow_empty: bool,
-}
-
-impl Edits {
-    fn new(args: &Convert) -> Result<Self, Failure> {
-        Ok(Self {
-            filter: Globs::new(&args.filter)?,
-            exclude: Globs::new(&args.exclude)?,
-            renames: args
-                .rename
-                .iter()
-                .map(|text| Rename::new(text))
-                .collect::<Result<_, _>>()?,
-            set: metadata::settings(args)?,
-            drop: Globs::new(&args.drop_metadata)?,
-            sort: args.sort,
-            allow_empty: args.allow_empty,
-        })
-    }
-
-    /// Whether a tensor of this name is converted.
-    fn keeps(&self, name: &str) -> bool {
-        (self.filter.is_empty() || self.filter.matches(name)) && !self.exclude.matches(name)
-    }
-
-    /// Changes the model, and says which options changed nothing of it.
-    fn apply(&self, model: &mut Model) -> Result<Vec<report::Note>, Failure> {
-        let mut notes = Vec::new();
-        let names = model.tensors.iter().map(ModelTensor::name);
-        let mut idle = Idle::default();
-        self.filter.note_idle("--filter", names.clone(), &mut idle);
-        self.exclude.note_idle("--exclude", names, &mut idle);
-        model.retain(|name| self.keeps(name));
-        for rename in &self.renames {
-            let mut names = model.tensors.iter().map(ModelTensor::name);
-            if !names.any(|name| rename.matches(name)) {
-                idle.note("--rename", rename.pattern());
-                continue;
-            }
-            let same = |tensor: &ModelTensor| rename.apply(tensor.name()) == tensor.name();
-            if model.tensors.iter().all(same) {
-                notes.push(report::Note::idle(
-                    "--rename",
-                    "it leaves every name as it is",
-                ));
-            }
-            model.rename(|name| rename.apply(name))?;
-        }
-        let keys = model.metadata.iter().map(|(key, _)| key.as_str());
-        self.drop.note_idle("--drop-metadata", keys, &mut idle);
-        idle.check(self.allow_empty)?;
-        model.drop_metadata(|key| self.drop.matches(key));
-        for (key, value) in &self.set {
-            if model.metadata.contains(&(key.clone(), value.clone())) {
-                let why = format!("{key:?} has this value already");
-                notes.push(report::Note::idle("--set-metadata", why));
-            }
-            model.set_metadata(key.clone(), value.clone());
-        }
-        if self.sort {
-            let before: Vec<String> = model.tensors.iter().map(|t| t.name().to_owned()).collect();
-            model.sort();
-            let after = model.tensors.iter().map(ModelTensor::name);
-            if after.eq(before.iter().map(String::as_str)) {
-                notes.push(report::Note::idle(
-                    "--sort",
-                    "the tensors are sorted already",
-                ));
-            }
-        }
-        Ok(notes)
-    }
 }
 
 fn write(

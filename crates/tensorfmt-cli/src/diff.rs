@@ -1,17 +1,21 @@
 //! What two files hold, held against each other.
 
+mod across;
 mod compare;
+mod sides;
 mod tolerance;
 
 use std::collections::HashMap;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use compare::{Failed, Pair, Values};
+use compare::{Failed, Form, Pair, Values};
 use serde::Serialize;
+use sides::{Side, sides};
 use tensor_core::{Kind, Order, Ticker};
 use tensorfmt::convert::{Model, ModelTensor, Tensors};
-use tensorfmt::{Archive, Entry, Error, Value, Work, to_json};
+use tensorfmt::{Entry, Error, Value, Work, to_json};
 use tolerance::Tolerance;
 
 use crate::Outcome;
@@ -30,6 +34,10 @@ struct Head {}
 #[derive(Serialize)]
 struct Tail {
     metadata: Vec<MetaLine>,
+    only_in_a: usize,
+    only_in_b: usize,
+    /// Tensors of two dtypes, whose values were compared.
+    other_dtypes: u64,
     /// Whether differences of metadata count.
     metadata_counts: bool,
     same: bool,
@@ -74,9 +82,9 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
     }
     let is_asked_for = tolerances.iter().any(Option::is_some);
     let zero = |tolerance: Option<f64>| tolerance.unwrap_or(0.0);
-    let tolerance = is_asked_for.then(|| Tolerance::new(zero(args.atol), zero(args.rtol)));
-    let open = |path| {
-        let input = Input::new(path, common)?;
+    let tolerance =
+        (is_asked_for || args.values).then(|| Tolerance::new(zero(args.atol), zero(args.rtol)));
+    let open = |input: Input| {
         let archive = input
             .open()
             .map_err(|error| Failure::about(&input.path, &error))?;
@@ -85,8 +93,10 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
         Ok::<_, Failure>((archive, input))
     };
     // The inputs keep what was spooled from standard input.
-    let (a, input_a) = open(&args.a)?;
-    let (b, input_b) = open(&args.b)?;
+    let (a, b) = Input::both((&args.a, &args.b), common)?;
+    let (a, input_a) = open(a)?;
+    let (b, input_b) = open(b)?;
+    let (side_a, side_b) = sides(&a, &b, args)?;
     let metadata = metadata(&Model::about(&a).metadata, &Model::about(&b).metadata);
     // A format may be unable to hold the other one's metadata.
     let one_format = a.format() == b.format();
@@ -96,8 +106,7 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
         false => Listing::Lines(Out::new()),
     };
     let mut found = Found::default();
-    let entries = a.entries();
-    let total = entries.iter().filter_map(Entry::nbytes);
+    let total = side_a.entries.iter().filter_map(Entry::nbytes);
     let meter = Meter::new(total.fold(0, u64::saturating_add), common);
     let progress = |bytes| meter.tick(bytes);
     let ticker = Ticker::new(Some(&progress));
@@ -108,26 +117,31 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
             Listing::Lines(out) => out.line(&describe(line)),
         }
     };
-    let pairs = Pairs::new(&a, &b, one_format);
-    for (batch, entries) in entries.chunks(BATCH).enumerate() {
-        let lines = pairs.compare(
-            batch * BATCH,
-            entries,
-            tolerance.as_ref(),
-            common.threads,
-            &ticker,
-        );
+    let how = How {
+        tolerance: tolerance.as_ref(),
+        across: args.values,
+        other_dtypes: AtomicU64::new(0),
+    };
+    let pairs = Pairs {
+        a: (Tensors::new(&a), &side_a),
+        b: (Tensors::new(&b), &side_b),
+        said: one_format.then(|| (Tensors::described(&a), Tensors::described(&b))),
+        shared: Mutex::new(None),
+    };
+    for start in (0..side_a.entries.len()).step_by(BATCH) {
+        let lines = pairs.compare(start, &how, common.threads, &ticker);
         let lines = lines.map_err(|failed| match failed {
             Failed::A(error) => Failure::about(&input_a.path, &error),
             Failed::B(error) => Failure::about(&input_b.path, &error),
         })?;
         lines.iter().try_for_each(&mut print)?;
     }
-    for entry in b.entries() {
-        if a.entry(entry.name()).is_none() {
-            print(&line(entry.name(), "only_in_b", None, None))?;
+    for at in 0..side_b.entries.len() {
+        if side_a.find(side_b.name(at), at).is_none() {
+            print(&line(side_b.name(at), "only_in_b", None, None))?;
         }
     }
+    let other_dtypes = how.other_dtypes.into_inner();
     drop(meter);
     let values = metadata.len() + found.attributes;
     let same = found.tensors == 0 && (values == 0 || !metadata_counts);
@@ -135,6 +149,9 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
     match listing {
         Listing::Json(list) => list.end(&Tail {
             metadata,
+            only_in_a: found.only.0,
+            only_in_b: found.only.1,
+            other_dtypes,
             metadata_counts,
             same,
         })?,
@@ -151,6 +168,12 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
                 (false, true) => Some("metadata does not count with --tensors-only: "),
                 (false, false) => Some("metadata does not count between two formats: "),
             };
+            if other_dtypes > 0 {
+                out.line(&match other_dtypes {
+                    1 => "1 tensor has another dtype; its values are compared".to_owned(),
+                    n => format!("{n} tensors have another dtype; their values are compared"),
+                })?;
+            }
             out.line(&found.summary(same, values, uncounted))?;
             out.finish()?;
         }
@@ -162,6 +185,8 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
 #[derive(Default)]
 struct Found {
     tensors: usize,
+    /// How many of them are in the first or the second file only.
+    only: (usize, usize),
     /// What is said about tensors and differs.
     attributes: usize,
     unread: usize,
@@ -177,6 +202,8 @@ impl Found {
             return;
         }
         self.tensors += 1;
+        self.only.0 += usize::from(line.difference == "only_in_a");
+        self.only.1 += usize::from(line.difference == "only_in_b");
         if let Some(code) = line.kind.map(exit_code) {
             self.unread += 1;
             self.invalid |= code == INVALID;
@@ -214,7 +241,14 @@ impl Found {
         let one = "tensor can't be compared";
         let unread = count(self.unread, one, "tensors can't be compared");
         let differ = (!parts.is_empty()).then(|| format!("differ: {}", parts.join(", ")));
-        let said: Vec<String> = [differ, unread].into_iter().flatten().collect();
+        let only = |count: usize, which: &str| match count {
+            0 => None,
+            1 => Some(format!("1 tensor is only in the {which} file")),
+            count => Some(format!("{count} tensors are only in the {which} file")),
+        };
+        let only = [only(self.only.0, "first"), only(self.only.1, "second")];
+        let said = [differ, unread].into_iter().chain(only).flatten();
+        let said: Vec<String> = said.collect();
         format!("{head}{}", said.join("; "))
     }
 }
@@ -270,6 +304,9 @@ fn differences(what: &str, values: &Values) -> String {
     if let (Some(abs), Some(rel)) = (values.max_abs, values.max_rel) {
         text.push_str(&format!(", by up to {abs} ({:e} of the value)", rel.0));
     }
+    if let Some(mean) = values.mean_abs {
+        text.push_str(&format!(", {:e} on average", mean.0));
+    }
     if values.nan > 0 {
         text.push_str(&format!("; {} are NaN on one side only", values.nan));
     }
@@ -279,12 +316,19 @@ fn differences(what: &str, values: &Values) -> String {
     text
 }
 
+/// How tensors are held against each other.
+struct How<'a> {
+    tolerance: Option<&'a Tolerance>,
+    /// Whether values of two dtypes are compared.
+    across: bool,
+    /// How many tensors of two dtypes were compared.
+    other_dtypes: AtomicU64,
+}
+
 /// The tensors of two archives by their names.
 struct Pairs<'a> {
-    a: Tensors<'a>,
-    b: Tensors<'a>,
-    other: &'a Archive,
-    others: Vec<Entry<'a>>,
+    a: (Tensors<'a>, &'a Side<'a>),
+    b: (Tensors<'a>, &'a Side<'a>),
     /// The same with what is said about them, where both are of one format, which says the same things.
     said: Option<(Tensors<'a>, Tensors<'a>)>,
     /// What was found last about two objects that many tensors are parts of.
@@ -295,20 +339,9 @@ struct Pairs<'a> {
 type Said = Vec<(String, Option<String>, Option<String>)>;
 
 impl<'a> Pairs<'a> {
-    fn new(a: &'a Archive, b: &'a Archive, one_format: bool) -> Self {
-        Self {
-            a: Tensors::new(a),
-            b: Tensors::new(b),
-            other: b,
-            others: b.entries(),
-            said: one_format.then(|| (Tensors::described(a), Tensors::described(b))),
-            shared: Mutex::new(None),
-        }
-    }
-
     /// What is said about the tensor and differs. All parts of an object say the same, but for their own
     /// names, which are equal where those of the object and of the whole are.
-    fn attributes(&self, a: &Entry<'a>, b: &Entry<'_>) -> Vec<Line> {
+    fn attributes(&self, name: &str, a: &Entry<'a>, b: &Entry<'_>) -> Vec<Line> {
         let Some((in_a, in_b)) = &self.said else {
             return Vec::new();
         };
@@ -339,37 +372,36 @@ impl<'a> Pairs<'a> {
         };
         let lines = differs.iter().map(|(key, x, y)| Line {
             key: Some(key.clone()),
-            ..line(a.name(), "attribute", x.clone(), y.clone())
+            ..line(name, "attribute", x.clone(), y.clone())
         });
         lines.collect()
     }
 
-    /// What differs in these tensors of the first archive, which start at a place in it.
+    /// What differs in a batch of the tensors of the first archive.
     fn compare(
         &self,
         start: usize,
-        entries: &[Entry<'a>],
-        tolerance: Option<&Tolerance>,
+        how: &How<'_>,
         threads: usize,
         ticker: &Ticker<'_>,
     ) -> Result<Vec<Line>, Failed> {
-        let lines = tensor_core::parallel::map(threads, entries.len(), |at| {
-            let Some(entry) = entries.get(at) else {
+        let ((tensors_a, a), (tensors_b, b)) = (&self.a, &self.b);
+        let count = a.entries.len().saturating_sub(start).min(BATCH);
+        let lines = tensor_core::parallel::map(threads, count, |at| {
+            let at = start + at;
+            let Some(entry) = a.entries.get(at) else {
                 return Ok(Vec::new());
             };
-            // Most often two files have one order; and of several tensors of one name, which some formats
-            // allow, each has its place.
-            let beside = self.others.get(start + at).copied();
-            let beside = beside.filter(|other| other.name() == entry.name());
-            match beside.or_else(|| self.other.entry(entry.name())) {
+            let name = a.name(at);
+            match b.find(name, at) {
                 Some(other) => {
-                    let (a, b) = (self.a.get(entry), self.b.get(&other));
+                    let (a, b) = (tensors_a.get(entry), tensors_b.get(&other));
                     let mut lines = Vec::new();
-                    lines.extend(compare(&a, &b, tolerance, ticker)?);
-                    lines.extend(self.attributes(entry, &other));
+                    lines.extend(compare(name, (&a, &b), how, ticker)?);
+                    lines.extend(self.attributes(name, entry, &other));
                     Ok(lines)
                 }
-                None => Ok(vec![line(entry.name(), "only_in_a", None, None)]),
+                None => Ok(vec![line(name, "only_in_a", None, None)]),
             }
         })?;
         Ok(lines.into_iter().flatten().collect())
@@ -408,20 +440,26 @@ fn unreadable(name: &str, a: Option<&Error>, b: Option<&Error>) -> Line {
 }
 
 fn compare(
-    a: &ModelTensor,
-    b: &ModelTensor,
-    tolerance: Option<&Tolerance>,
+    name: &str,
+    (a, b): (&ModelTensor, &ModelTensor),
+    how: &How<'_>,
     ticker: &Ticker<'_>,
 ) -> Result<Option<Line>, Failed> {
-    let name = a.name();
     let differs = |what, a: String, b: String| Ok(Some(line(name, what, Some(a), Some(b))));
-    if a.dtype_name() != b.dtype_name() {
-        return differs(
-            "dtype",
-            a.dtype_name().to_owned(),
-            b.dtype_name().to_owned(),
-        );
-    }
+    // Two dtypes whose values are numbers, where these are to be compared.
+    let number = |tensor: &ModelTensor| {
+        let dtype = tensor.dtype();
+        dtype.filter(|&dtype| !matches!(Form::of(Some(dtype)), Form::Bytes))
+    };
+    let other = a.dtype_name() != b.dtype_name();
+    let across = match (number(a), number(b)) {
+        (Some(a), Some(b)) if how.across && other => Some((a, b)),
+        _ if other => {
+            let (a, b) = (a.dtype_name(), b.dtype_name());
+            return differs("dtype", a.to_owned(), b.to_owned());
+        }
+        _ => None,
+    };
     if a.shape() != b.shape() {
         return differs("shape", dims(a.shape()), dims(b.shape()));
     }
@@ -439,17 +477,27 @@ fn compare(
         (Ok(a), Ok(b)) => (a, b),
         (a, b) => return Ok(Some(unreadable(name, a.err().as_ref(), b.err().as_ref()))),
     };
-    if rows_a.size() != rows_b.size() {
-        let bytes = |size: u64| format!("{size} bytes");
-        return differs("length", bytes(rows_a.size()), bytes(rows_b.size()));
-    }
-    let pair = Pair {
-        a: rows_a,
-        b: rows_b,
-        dtype: a.dtype().filter(|_| has_size),
+    let compared = match across {
+        Some((dtype_a, dtype_b)) => {
+            how.other_dtypes.fetch_add(1, Ordering::Relaxed);
+            let side = |data, dtype| across::Side { data, dtype };
+            let (a, b) = (side(rows_a, dtype_a), side(rows_b, dtype_b));
+            let exact = Tolerance::new(0.0, 0.0);
+            across::compare(&a, &b, how.tolerance.unwrap_or(&exact), ticker)
+        }
+        None if rows_a.size() != rows_b.size() => {
+            let bytes = |size: u64| format!("{size} bytes");
+            return differs("length", bytes(rows_a.size()), bytes(rows_b.size()));
+        }
+        None => Pair {
+            a: rows_a,
+            b: rows_b,
+            dtype: a.dtype().filter(|_| has_size),
+        }
+        .compare(how.tolerance, ticker),
     };
     let ends_all = |error: &Error| matches!(error.kind(), Kind::Io | Kind::Cancelled | Kind::Build);
-    let values = match pair.compare(tolerance, ticker) {
+    let values = match compared {
         Ok(None) => return Ok(None),
         Ok(Some(values)) => values,
         Err(Failed::A(error)) if !ends_all(&error) => {

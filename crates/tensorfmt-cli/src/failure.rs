@@ -7,10 +7,12 @@ use tensor_core::Kind;
 use crate::output::escape;
 
 /// Why a verb could not do what it was asked, with its exit code.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failure {
     code: u8,
     message: Option<String>,
+    /// Whether there is nobody left to say more to: standard output failed.
+    mute: bool,
 }
 
 /// The file is invalid, a checksum failed, or two files differ.
@@ -26,6 +28,7 @@ impl Failure {
         Self {
             code,
             message: Some(message.into()),
+            mute: false,
         }
     }
 
@@ -58,6 +61,7 @@ impl Failure {
         Self {
             code: IO,
             message: Some(format!("{}: {error}", path.display())),
+            mute: false,
         }
     }
 
@@ -67,10 +71,12 @@ impl Failure {
             io::ErrorKind::BrokenPipe => Self {
                 code: 0,
                 message: None,
+                mute: true,
             },
             _ => Self {
                 code: IO,
                 message: Some(format!("standard output: {error}")),
+                mute: true,
             },
         }
     }
@@ -90,12 +96,19 @@ impl Failure {
         Self {
             code: exit_code(error.kind()),
             message: Some(message),
+            mute: false,
         }
     }
 
     /// What is wrong; empty where nothing is to be said.
     pub(crate) fn message(&self) -> &str {
         self.message.as_deref().unwrap_or_default()
+    }
+
+    /// Whether the run ends with it, whatever else there were to do: nothing can be said any more, or a
+    /// signal asks to stop.
+    pub(crate) fn ends_all(&self) -> bool {
+        self.mute || self.code > UNSUPPORTED
     }
 
     /// The exit code.
@@ -119,6 +132,7 @@ impl From<tensorfmt::Error> for Failure {
         Self {
             code: exit_code(error.kind()),
             message: Some(error.to_string()),
+            mute: false,
         }
     }
 }

@@ -1,15 +1,26 @@
+//! `hash`: digests of tensors and of the whole, and the check of a list of them.
+
+mod check;
+mod digest;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use check::{List, Lists, Wrong};
+use digest::{Parts, hex};
 use serde::Serialize;
-use sha2::{Digest, Sha256};
-use tensor_core::{Source, Ticker, checksum, walk};
+use tensor_core::Ticker;
+use tensorfmt::convert::{ModelTensor, Tensors};
 use tensorfmt::{Archive, Entry, Error};
 
 use crate::Outcome;
 use crate::cli::{Algorithm, Common, Hash};
 use crate::failure::{Failure, INVALID, UNSUPPORTED, complain};
+use crate::files::{Heading, Round, broken, each, worse};
 use crate::input::Input;
+use crate::names::{Idle, Wanted};
 use crate::output::{BATCH, Listing, Out, escape, shown};
 use crate::progress::Meter;
 use crate::shared::Shared;
@@ -17,12 +28,23 @@ use crate::shared::Shared;
 /// What the JSON has before the tensors.
 #[derive(Serialize)]
 struct Head {
+    /// Where there are several files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
     algorithm: &'static str,
 }
 
 /// And what after them.
 #[derive(Serialize)]
-struct Tail {}
+struct Tail {
+    model: Option<String>,
+    /// The names of tensors that hold the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tied: Option<Vec<Vec<String>>>,
+    /// Whether all is as the list has it that was checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    same: Option<bool>,
+}
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -31,121 +53,341 @@ struct Line<'a> {
 }
 
 pub(crate) fn run(args: &Hash, common: &Common) -> Outcome {
-    let input = Input::new(&args.file, common)?;
-    let archive = input
-        .open()
-        .map_err(|error| Failure::about(&input.path, &error))?;
-    input.warn(&archive);
-    let entries = archive.entries();
-    let total = entries
-        .iter()
-        .filter_map(Entry::nbytes)
-        .fold(0, u64::saturating_add);
-    let meter = Meter::new(total, common);
-    let progress = |bytes| meter.tick(bytes);
-    let ticker = Ticker::new(Some(&progress));
-    let mut exit = 0;
-    let algorithm = match args.algorithm {
-        Algorithm::Blake3 => "blake3",
-        Algorithm::Sha256 => "sha256",
-        Algorithm::Crc32c => "crc32c",
-    };
-    let mut listing = match args.json {
-        true => Listing::Json(Out::new().list(&Head { algorithm }, "tensors")?),
-        false => Listing::Lines(Out::new()),
-    };
-    let mut known = Shared::new();
-    for entries in entries.chunks(BATCH) {
-        let digests = known.find(entries, |asked| {
-            tensor_core::parallel::map(common.threads, asked.len(), |at| {
-                let Some(entry) = asked.get(at).and_then(|&at| entries.get(at)) else {
-                    return Ok(Ok(String::new()));
-                };
-                let digest = digest(&archive, entry, args.algorithm, &ticker);
-                match digest {
-                    Err(error) if fatal(&error) => Err(error),
-                    digest => Ok(digest.map_err(Arc::new)),
-                }
-            })
-        });
-        let digests = digests.map_err(|error| Failure::about(&input.path, &error))?;
-        for (entry, digest) in entries.iter().zip(digests) {
-            if let Err(error) = &digest {
-                let code = if error.is_unsupported() {
-                    UNSUPPORTED
-                } else {
-                    INVALID
-                };
-                // A damaged tensor outranks one that can't be interpreted.
-                exit = if exit == INVALID { INVALID } else { code };
-                let (path, name) = (input.path.display(), entry.name());
-                complain(&escape(&format!("{path}: {name:?}: {error}")));
-            }
-            let line = Line {
-                name: entry.name(),
-                digest: digest.ok(),
-            };
-            match &mut listing {
-                Listing::Json(list) => list.item(&line)?,
-                Listing::Lines(out) => {
-                    let digest = line.digest.as_deref().unwrap_or("-");
-                    out.line(&format!("{digest}  {}", shown(line.name)))?;
-                }
-            }
+    let lists = args.check.as_deref().map(Lists::read).transpose()?;
+    let listed = lists.as_ref().and_then(|lists| lists.algorithm);
+    if let (Some(lists), Some(asked), Some(listed)) = (&lists, args.algorithm, listed) {
+        if asked != listed {
+            let (path, asked, listed) = (&lists.path, asked.name(), listed.name());
+            return Err(Failure::usage(format!(
+                "--check {path}: is a list of {listed}, not of {asked}"
+            )));
         }
     }
-    drop(meter);
-    match listing {
-        Listing::Json(list) => list.end(&Tail {})?,
-        Listing::Lines(out) => out.finish()?,
+    let algorithm = args.algorithm.or(listed).unwrap_or(Algorithm::Blake3);
+    if algorithm == Algorithm::Autov3 && !(args.filter.is_empty() && args.exclude.is_empty()) {
+        return Err(Failure::usage("autov3 is of all data, not of some tensors"));
     }
-    Ok(ExitCode::from(exit))
+    let lists = lists.map(RefCell::new);
+    let work = Work {
+        args,
+        common,
+        algorithm,
+        lists: lists.as_ref(),
+    };
+    let forms = (args.json, Heading::Line, args.allow_empty);
+    let code = each(&args.files, forms, common, |input, round| {
+        work.file(input, round)
+    })?;
+    match lists {
+        // An exit code can't be looked at: what is missing is as bad as what differs.
+        Some(lists) if lists.borrow().are_left() => Ok(match code == ExitCode::SUCCESS {
+            true => ExitCode::from(INVALID),
+            false => code,
+        }),
+        _ => Ok(code),
+    }
 }
 
-/// Whether an error is about more than one tensor.
-fn fatal(error: &Error) -> bool {
-    use tensor_core::Kind;
-    matches!(error.kind(), Kind::Io | Kind::Cancelled)
-}
-
-/// The digest of a tensor's decoded bytes in stored order, as lower-case hex; of its stored ones
-/// where the dtype is unknown.
-fn digest(
-    archive: &Archive,
-    entry: &Entry<'_>,
+/// What is done for each file.
+struct Work<'a> {
+    args: &'a Hash,
+    common: &'a Common,
     algorithm: Algorithm,
-    ticker: &Ticker<'_>,
-) -> Result<String, Error> {
-    let data = match archive.data(entry) {
-        // The error says why there are no values; where there are no bytes either, that is all.
-        Err(error) if error.is_unsupported() => archive.stored(entry).map_err(|_| error)?,
-        data => data?,
-    };
-    let all = 0..data.size();
-    match algorithm {
-        Algorithm::Blake3 => {
-            let mut hasher = blake3::Hasher::new();
-            walk::<Error>(&data, all, ticker, |piece| {
-                hasher.update(piece);
-                Ok(())
-            })?;
-            Ok(hasher.finalize().to_hex().to_string())
+    lists: Option<&'a RefCell<Lists>>,
+}
+
+/// Of each tensor, its digest and that of its values row by row where it is another one.
+type Found = Result<(Vec<u8>, Option<Vec<u8>>), Arc<Error>>;
+
+impl Work<'_> {
+    fn file(&self, input: &Input, round: &mut Round) -> Result<u8, Failure> {
+        let archive = input
+            .open()
+            .map_err(|error| Failure::about(&input.path, &error))?;
+        input.warn(&archive);
+        let mut entries = archive.entries();
+        let mut idle = Idle::default();
+        let names = entries.iter().map(Entry::name);
+        let (filter, exclude) = (&self.args.filter, &self.args.exclude);
+        let wanted = Wanted::new(filter, exclude, names, &mut idle)?;
+        round.idle(idle, self.args.allow_empty)?;
+        entries.retain(|entry| wanted.has(entry.name()));
+        let list = match self.lists {
+            Some(lists) => {
+                let path = input.path.display().to_string();
+                Some(lists.borrow_mut().take(&path, round.several)?)
+            }
+            None => None,
+        };
+        if self.algorithm == Algorithm::Autov3 {
+            return self.autov3(input, &archive, round, list);
         }
-        Algorithm::Sha256 => {
-            let mut hasher = Sha256::new();
-            walk::<Error>(&data, all, ticker, |piece| {
-                hasher.update(piece);
-                Ok(())
-            })?;
-            Ok(hasher
-                .finalize()
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect())
+        let mut report = Report::new(self, input, round, list)?;
+        let tensors = Tensors::new(&archive);
+        let mut parts = Parts::new(self.algorithm);
+        let total = entries.iter().filter_map(Entry::nbytes);
+        let meter = Meter::new(total.fold(0, u64::saturating_add), self.common);
+        let progress = |bytes| meter.tick(bytes);
+        let ticker = Ticker::new(Some(&progress));
+        let mut known = Shared::new();
+        let mut exit = 0;
+        for batch in entries.chunks(BATCH) {
+            let digests = match self.batch(&archive, &tensors, batch, &mut known, &ticker) {
+                Ok(digests) => digests,
+                Err(error) => {
+                    return broken(report.listing, Failure::about(&input.path, &error));
+                }
+            };
+            for (entry, found) in batch.iter().zip(&digests) {
+                if let Err(error) = found {
+                    // A damaged tensor outranks one that can't be interpreted.
+                    let code = if error.is_unsupported() {
+                        UNSUPPORTED
+                    } else {
+                        INVALID
+                    };
+                    exit = worse(exit, code);
+                    let (path, name) = (input.path.display(), entry.name());
+                    complain(&escape(&format!("{path}: {name:?}: {error}")));
+                }
+                let values = |(stored, rows): &(Vec<u8>, Option<Vec<u8>>)| {
+                    rows.clone().unwrap_or_else(|| stored.clone())
+                };
+                parts.add(found.as_ref().ok().map(values).as_deref());
+                let digest = found.as_ref().ok().map(|(stored, _)| hex(stored));
+                if let (Some(ties), Ok(found)) = (&mut report.ties, found) {
+                    ties.note(&tensors.get(entry), values(found));
+                }
+                report.tensor(entry.name(), digest)?;
+            }
         }
-        Algorithm::Crc32c => {
-            let crc = checksum::crc32c_source(&data, all, 1, ticker).map_err(Error::from)?;
-            Ok(format!("{crc:08x}"))
+        drop(meter);
+        let model = parts.finish(&tensors, &entries).map(|digest| hex(&digest));
+        let all = filter.is_empty() && exclude.is_empty();
+        let same = report.end(model, all, |name| wanted.has(name))?;
+        Ok(worse(exit, if same { 0 } else { INVALID }))
+    }
+
+    /// The digests of a batch of tensors, side by side.
+    fn batch(
+        &self,
+        archive: &Archive,
+        tensors: &Tensors<'_>,
+        entries: &[Entry<'_>],
+        known: &mut Shared<Result<Vec<u8>, Arc<Error>>>,
+        ticker: &Ticker<'_>,
+    ) -> Result<Vec<Found>, Error> {
+        let (threads, algorithm) = (self.common.threads, self.algorithm);
+        let stored = known.find(entries, |asked| {
+            tensor_core::parallel::map(threads, asked.len(), |at| {
+                let Some(entry) = asked.get(at).and_then(|&at| entries.get(at)) else {
+                    return Ok(Ok(Vec::new()));
+                };
+                settled(digest::of_tensor(archive, entry, algorithm, ticker))
+            })
+        })?;
+        // Of those in another order the values are read once more.
+        let quiet = Ticker::default();
+        let rows = tensor_core::parallel::map(threads, entries.len(), |at| {
+            let readable = stored.get(at).is_some_and(Result::is_ok);
+            match entries.get(at).filter(|_| readable) {
+                Some(entry) => settled(digest::of_rows(archive, tensors, entry, algorithm, &quiet)),
+                None => Ok(Ok(None)),
+            }
+        })?;
+        let both = |(stored, rows): (Result<Vec<u8>, Arc<Error>>, _)| Ok((stored?, rows?));
+        Ok(stored.into_iter().zip(rows).map(both).collect())
+    }
+
+    /// The digest of all data of a safetensors file.
+    fn autov3(
+        &self,
+        input: &Input,
+        archive: &Archive,
+        round: &Round,
+        list: Option<List>,
+    ) -> Result<u8, Failure> {
+        let Archive::Safetensors(inner) = archive else {
+            let path = input.path.display();
+            let what = match archive {
+                Archive::SafetensorsSet(_) => "a set of them, and each has its own".to_owned(),
+                _ => format!("a {} file", archive.format()),
+            };
+            return Err(Failure::usage(format!(
+                "{path}: autov3 is of the data of one safetensors file, and this is {what}"
+            )));
+        };
+        let report = Report::new(self, input, round, list)?;
+        let meter = Meter::new(archive.file_len(), self.common);
+        let progress = |bytes| meter.tick(bytes);
+        let ticker = Ticker::new(Some(&progress));
+        let source = input.source();
+        let range = inner.data_start()..inner.file_len();
+        let digest = source.and_then(|source| digest::of(&source, range, self.algorithm, &ticker));
+        drop(meter);
+        match digest {
+            Ok(digest) => {
+                let same = report.end(Some(hex(&digest)), true, |_| true)?;
+                Ok(if same { 0 } else { INVALID })
+            }
+            Err(error) => broken(report.listing, Failure::about(&input.path, &error)),
         }
+    }
+}
+
+/// An error that is about more than one tensor stays one.
+fn settled<T>(result: Result<T, Error>) -> Result<Result<T, Arc<Error>>, Error> {
+    use tensor_core::Kind;
+    match result {
+        Err(error) if matches!(error.kind(), Kind::Io | Kind::Cancelled) => Err(error),
+        result => Ok(result.map_err(Arc::new)),
+    }
+}
+
+/// Tensors by what they hold.
+#[derive(Default)]
+struct Ties {
+    /// By dtype, dims and digest of the values, where in the groups.
+    places: HashMap<(String, Vec<u64>, Vec<u8>), usize>,
+    groups: Vec<Vec<String>>,
+}
+
+impl Ties {
+    fn note(&mut self, tensor: &ModelTensor, digest: Vec<u8>) {
+        // Tensors without values have nothing to share.
+        if tensor.shape().elements() == 0 {
+            return;
+        }
+        let (dtype, dims) = (
+            tensor.dtype_name().to_owned(),
+            tensor.shape().dims().to_vec(),
+        );
+        let place = *self.places.entry((dtype, dims, digest)).or_insert_with(|| {
+            self.groups.push(Vec::new());
+            self.groups.len() - 1
+        });
+        if let Some(group) = self.groups.get_mut(place) {
+            group.push(tensor.name().to_owned());
+        }
+    }
+
+    /// The groups of more than one, in the order of their first tensors.
+    fn groups(self) -> Vec<Vec<String>> {
+        let groups = self.groups.into_iter();
+        groups.filter(|group| group.len() > 1).collect()
+    }
+}
+
+/// What is printed about a file: its digests, or what is not as a list has it.
+struct Report {
+    listing: Listing,
+    list: Option<List>,
+    ties: Option<Ties>,
+    checked: u64,
+    wrong: u64,
+    differ: u64,
+}
+
+impl Report {
+    fn new(
+        work: &Work<'_>,
+        input: &Input,
+        round: &Round,
+        list: Option<List>,
+    ) -> Result<Self, Failure> {
+        let (path, algorithm) = (round.path(input), work.algorithm.name());
+        Ok(Self {
+            listing: match work.args.json {
+                true => Listing::Json(Out::new().list(&Head { path, algorithm }, "tensors")?),
+                false => Listing::Lines(Out::new()),
+            },
+            list,
+            ties: work.args.tied.then(Ties::default),
+            checked: 0,
+            wrong: 0,
+            differ: 0,
+        })
+    }
+
+    fn tensor(&mut self, name: &str, digest: Option<String>) -> Result<(), Failure> {
+        if let Some(list) = &mut self.list {
+            self.checked += 1;
+            let wrong = list.check(name, digest.as_deref());
+            return wrong.map_or(Ok(()), |wrong| self.wrong(&wrong));
+        }
+        match &mut self.listing {
+            Listing::Json(list) => list.item(&Line { name, digest }),
+            // Of these only what is tied is of interest.
+            Listing::Lines(_) if self.ties.is_some() => Ok(()),
+            Listing::Lines(out) => {
+                let digest = digest.as_deref().unwrap_or("-");
+                out.line(&format!("{digest}  {}", shown(name)))
+            }
+        }
+    }
+
+    fn wrong(&mut self, wrong: &Wrong) -> Result<(), Failure> {
+        self.wrong += 1;
+        self.differ += u64::from(wrong.outcome == "differs" && wrong.name != check::MODEL);
+        match &mut self.listing {
+            Listing::Json(list) => list.item(wrong),
+            Listing::Lines(out) => out.line(&format!("{}: {}", wrong.name, wrong.outcome)),
+        }
+    }
+
+    /// Ends with the digest of the model; whether all is as a list has it.
+    fn end(
+        mut self,
+        model: Option<String>,
+        all: bool,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<bool, Failure> {
+        if let Some(mut list) = self.list.take() {
+            for wrong in list.missing(is_wanted) {
+                self.wrong(&wrong)?;
+            }
+            // A digest over some tensors is not the one over all.
+            if let Some(wrong) = list.check_model(model.as_deref()).filter(|_| all) {
+                self.wrong(&wrong)?;
+            }
+            if self.checked > 0 && self.differ == self.checked {
+                complain("every digest differs: --algorithm must be the one that the list is of");
+            }
+            let (checked, wrong) = (self.checked, self.wrong);
+            match self.listing {
+                Listing::Json(list) => {
+                    let same = Some(wrong == 0);
+                    let tied = None;
+                    list.end(&Tail { model, tied, same })?;
+                }
+                Listing::Lines(mut out) => {
+                    out.line(&match wrong {
+                        0 => format!("same: {checked} tensors are as listed"),
+                        1 => "1 difference from the list".to_owned(),
+                        wrong => format!("{wrong} differences from the list"),
+                    })?;
+                    out.finish()?;
+                }
+            }
+            return Ok(wrong == 0);
+        }
+        let tied = self.ties.map(Ties::groups);
+        match self.listing {
+            Listing::Json(list) => list.end(&Tail {
+                model,
+                tied,
+                same: None,
+            })?,
+            Listing::Lines(mut out) => {
+                for group in tied.iter().flatten() {
+                    let names: Vec<_> = group.iter().map(|name| shown(name)).collect();
+                    out.line(&names.join(" = "))?;
+                }
+                let digest = model.as_deref().unwrap_or("-");
+                out.line(&format!("{digest}  {}", check::MODEL))?;
+                out.finish()?;
+            }
+        }
+        Ok(true)
     }
 }

@@ -10,6 +10,7 @@ use tensorfmt::{Archive, FileSource, ReadOptions, Work};
 use crate::cli::Common;
 use crate::failure::{Failure, complain};
 use crate::output::escape;
+use crate::size;
 
 /// A file named on the command line; `-` is standard input, spooled to a temporary file.
 pub(crate) struct Input {
@@ -37,6 +38,29 @@ impl Input {
         })
     }
 
+    /// Two of them. Streams are spooled side by side, since one program may write both in turn.
+    pub(crate) fn both((a, b): (&Path, &Path), common: &Common) -> Result<(Self, Self), Failure> {
+        let is_stream = |path: &Path| path.as_os_str() == "-" || is_pipe(path);
+        if a.as_os_str() == "-" && b.as_os_str() == "-" {
+            return Err(Failure::usage(
+                "standard input can be one of the files only",
+            ));
+        }
+        if !(is_stream(a) && is_stream(b)) {
+            return Ok((Self::new(a, common)?, Self::new(b, common)?));
+        }
+        std::thread::scope(|scope| {
+            let beside = std::thread::Builder::new().spawn_scoped(scope, || Self::new(b, common));
+            let a = Self::new(a, common);
+            // Where no thread starts, they come one after the other.
+            let b = match beside.map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(b)) => b,
+                _ => Self::new(b, common),
+            };
+            Ok((a?, b?))
+        })
+    }
+
     /// Opens the file through positional reads, never a map.
     pub(crate) fn open(&self) -> Result<Archive, tensorfmt::Error> {
         self.open_with(&self.options)
@@ -60,6 +84,16 @@ impl Input {
             },
             _ => opened,
         }
+    }
+
+    /// The bytes of the file, whatever is in it.
+    pub(crate) fn source(&self) -> Result<FileSource, tensorfmt::Error> {
+        let fail = |error| tensorfmt::FileError::new(&self.path, error);
+        let file = match &self.spooled {
+            Some(file) => file.try_clone(),
+            None => File::open(&self.path),
+        };
+        Ok(FileSource::new(file.map_err(fail)?, &self.path)?)
     }
 
     fn open_with(&self, options: &ReadOptions) -> Result<Archive, tensorfmt::Error> {
@@ -149,74 +183,12 @@ fn read_options(common: &Common) -> Result<ReadOptions, Failure> {
     let mut options = ReadOptions::default();
     for text in &common.limit {
         let pair = text.split_once('=');
-        let value =
-            pair.and_then(|(name, value)| Some((name, value.replace('_', "").parse().ok()?)));
-        let (name, value) = value.ok_or_else(|| {
-            Failure::usage(format!("--limit {text:?}: not of the form NAME=VALUE"))
-        })?;
+        let wrong = |why: &str| Failure::usage(format!("--limit {text:?}: {why}"));
+        let (name, value) = pair.ok_or_else(|| wrong("not of the form NAME=VALUE"))?;
+        let value = size::bytes(value).map_err(|why| wrong(&why))?;
         options
             .limit(name, value)
             .map_err(|error| Failure::usage(format!("--limit {text:?}: {error}")))?;
     }
     Ok(options)
-}
-
-/// Decides by name, with globs.
-#[derive(Debug, Default)]
-pub(crate) struct Globs(Vec<glob::Pattern>);
-
-impl Globs {
-    pub(crate) fn new(patterns: &[String]) -> Result<Self, Failure> {
-        let parse = |text: &String| {
-            glob::Pattern::new(text)
-                .map_err(|error| Failure::usage(format!("glob {text:?}: {}", error.msg)))
-        };
-        patterns
-            .iter()
-            .map(parse)
-            .collect::<Result<_, _>>()
-            .map(Self)
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(crate) fn matches(&self, name: &str) -> bool {
-        self.0.iter().any(|pattern| pattern.matches(name))
-    }
-
-    /// Notes the patterns that match none of the names.
-    pub(crate) fn note_idle<'a>(
-        &self,
-        option: &str,
-        names: impl Iterator<Item = &'a str> + Clone,
-        idle: &mut Idle,
-    ) {
-        for pattern in &self.0 {
-            if !names.clone().any(|name| pattern.matches(name)) {
-                idle.note(option, pattern.as_str());
-            }
-        }
-    }
-}
-
-/// Options that apply to nothing: most often a pattern is misspelt, and what it was meant for would be
-/// passed over without a word.
-#[derive(Debug, Default)]
-pub(crate) struct Idle(Vec<String>);
-
-impl Idle {
-    pub(crate) fn note(&mut self, option: &str, pattern: &str) {
-        self.0.push(format!("{option} {pattern:?} matches nothing"));
-    }
-
-    /// Fails where there are any, unless that is allowed.
-    pub(crate) fn check(mut self, allow_empty: bool) -> Result<(), Failure> {
-        if let Some(last) = self.0.last_mut().filter(|_| !allow_empty) {
-            last.push_str("; --allow-empty goes on all the same");
-            return Err(Failure::usage(self.0.join("\n")));
-        }
-        Ok(())
-    }
 }

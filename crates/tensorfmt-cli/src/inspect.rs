@@ -1,8 +1,10 @@
 mod markdown;
 mod page;
+mod tied;
 mod tree;
 
-use std::process::ExitCode;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -12,7 +14,9 @@ use crate::Outcome;
 use crate::brief;
 use crate::cli::{Common, Inspect};
 use crate::failure::Failure;
-use crate::input::{Globs, Idle, Input};
+use crate::files::{Heading, Round, each};
+use crate::input::Input;
+use crate::names::{Idle, Wanted};
 use crate::output::{Columns, Out, escape, human, shown, table};
 use crate::target::{is_not_input, may_write};
 
@@ -71,32 +75,40 @@ impl Serialize for Line<'_> {
 }
 
 pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
-    let globs = Globs::new(&args.filter)?;
     if let Some(target) = &args.html {
         may_write(target, args.force)?;
     }
-    let input = Input::new(&args.file, common)?;
+    let forms = (args.json, Heading::Own, args.allow_empty);
+    each(&args.files, forms, common, |input, round| {
+        if round.several && args.html.is_some() {
+            return Err(Failure::usage("--html: a page is of one file"));
+        }
+        file(input, args, common, round).map(|()| 0)
+    })
+}
+
+fn file(input: &Input, args: &Inspect, common: &Common, round: &mut Round) -> Result<(), Failure> {
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
-    if !globs.is_empty() {
-        let all = archive.entries();
-        let names = all.iter().map(|entry| entry.name());
-        let mut idle = Idle::default();
-        globs.note_idle("--filter", names, &mut idle);
-        idle.check(args.allow_empty)?;
-    }
-    let wanted = |entry: &Entry<'_>| globs.is_empty() || globs.matches(entry.name());
-    let entries: Vec<Entry<'_>> = archive.entries().into_iter().filter(wanted).collect();
+    let mut entries = archive.entries();
+    let mut idle = Idle::default();
+    let names = entries.iter().map(Entry::name);
+    let wanted = Wanted::new(&args.filter, &args.exclude, names, &mut idle)?;
+    round.idle(idle, args.allow_empty)?;
+    entries.retain(|entry| wanted.has(entry.name()));
     input.warn(&archive);
     if let Some(target) = &args.html {
         is_not_input(&archive, &input.path, target)?;
         let to = (target.as_path(), !args.no_stats, args.force);
         page::write(&archive, &input.path, &entries, to, common)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     let mut out = Out::new();
-    if args.json {
+    if args.tied {
+        let path = input.path.display().to_string();
+        tied::print(&archive, &path, &entries, args.json, &mut out)?;
+    } else if args.json {
         input.allows(&archive, Work::Listing)?;
         let facts = archive.facts().into_iter();
         let metadata = archive.metadata().into_iter();
@@ -118,14 +130,13 @@ pub(crate) fn run(args: &Inspect, common: &Common) -> Outcome {
         markdown::print(&archive, &path, &entries, &mut out)?;
     } else if args.tree {
         let depth = args.depth.and_then(|depth| usize::try_from(depth).ok());
-        summary(&archive, &input, &mut out)?;
+        summary(&archive, input, &mut out)?;
         tree::print(&entries, depth, &mut out)?;
         totals(&entries, &mut out)?;
     } else {
-        listing(&archive, &input, &entries, (args.chunks, common), &mut out)?;
+        listing(&archive, input, &entries, (args.chunks, common), &mut out)?;
     }
-    out.finish()?;
-    Ok(ExitCode::SUCCESS)
+    out.finish()
 }
 
 fn listing(
@@ -203,8 +214,30 @@ fn summary(archive: &Archive, input: &Input, out: &mut Out) -> Result<(), Failur
     ))
 }
 
-/// All tensors in one line.
+/// Tensors, values and bytes of each dtype, and of all.
 fn totals(entries: &[Entry<'_>], out: &mut Out) -> Result<(), Failure> {
+    let mut dtypes: BTreeMap<Cow<'_, str>, (u64, u64, u64)> = BTreeMap::new();
+    for entry in entries {
+        let (tensors, values, bytes) = dtypes.entry(entry.dtype_name()).or_default();
+        *tensors += 1;
+        *values = values.saturating_add(entry.shape().elements());
+        *bytes = bytes.saturating_add(entry.nbytes().or(entry.stored_len()).unwrap_or(0));
+    }
+    let rows: Vec<Vec<String>> = dtypes
+        .into_iter()
+        .map(|(dtype, (tensors, values, bytes))| {
+            let plural = if tensors == 1 { "" } else { "s" };
+            vec![
+                escape(&dtype).into_owned(),
+                format!("{tensors} tensor{plural}"),
+                format!("{values} values"),
+                human(bytes),
+            ]
+        })
+        .collect();
+    for row in table(&rows, &[1, 2, 3]) {
+        out.line(&row)?;
+    }
     let bytes = entries.iter().filter_map(Entry::nbytes);
     let values = entries.iter().map(|entry| entry.shape().elements());
     out.line(&format!(

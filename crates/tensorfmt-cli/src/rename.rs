@@ -1,7 +1,11 @@
 //! `--rename s/REGEX/REPLACEMENT/FLAGS`: patterns of the regex crate, with replacements that are checked
 //! before anything is read.
 
+mod table;
+
 use regex::{Captures, Regex, RegexBuilder};
+
+pub(crate) use table::Table;
 
 use crate::failure::Failure;
 

@@ -1,21 +1,26 @@
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 
 use serde::{Serialize, Serializer};
 use tensor_core::Ticker;
 use tensorfmt::convert::ModelTensor;
 
 use crate::Outcome;
-use crate::cli::{Common, Stats};
+use crate::cli::{Common, FailOn, Stats};
 use crate::failure::{Failure, INVALID, complain, exit_code};
-use crate::input::{Globs, Idle, Input};
+use crate::files::{Heading, Round, broken, each};
+use crate::input::Input;
 use crate::measure::{Finding, Measures, Moments, PassedOver, Scalar, Survey, work};
+use crate::names::{Idle, Wanted};
 use crate::output::{BATCH, Listing, Out, escape, human, shown, table};
 use crate::progress::Meter;
 
 /// What the JSON has before the tensors.
 #[derive(Serialize)]
-struct Head {}
+struct Head {
+    /// Where there are several files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+}
 
 /// And what after them.
 #[derive(Serialize)]
@@ -54,6 +59,9 @@ struct Line<'a> {
     /// Why there are counts alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
+    /// What it must not have and has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    fails: Vec<&'static str>,
 }
 
 /// All tensors of one dtype.
@@ -111,21 +119,23 @@ impl Serialize for Number {
 }
 
 pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
-    let globs = Globs::new(&args.filter)?;
-    let input = Input::new(&args.file, common)?;
+    let forms = (args.json, Heading::Line, args.allow_empty);
+    each(&args.files, forms, common, |input, round| {
+        file(input, args, common, round)
+    })
+}
+
+fn file(input: &Input, args: &Stats, common: &Common, round: &mut Round) -> Result<u8, Failure> {
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
     input.warn(&archive);
     let mut entries = archive.entries();
     let mut idle = Idle::default();
-    globs.note_idle(
-        "--filter",
-        entries.iter().map(|entry| entry.name()),
-        &mut idle,
-    );
-    idle.check(args.allow_empty)?;
-    entries.retain(|entry| globs.is_empty() || globs.matches(entry.name()));
+    let names = entries.iter().map(tensorfmt::Entry::name);
+    let wanted = Wanted::new(&args.filter, &args.exclude, names, &mut idle)?;
+    round.idle(idle, args.allow_empty)?;
+    entries.retain(|entry| wanted.has(entry.name()));
     let meter = Meter::new(
         entries.iter().map(work).fold(0, u64::saturating_add),
         common,
@@ -135,14 +145,21 @@ pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
     let mut survey = Survey::new(&archive);
     let mut exit = 0;
     let mut totals = Totals::default();
+    let mut failed = 0u64;
     let mut listing = match args.json {
-        true => Listing::Json(Out::new().list(&Head {}, "tensors")?),
+        true => Listing::Json(Out::new().list(
+            &Head {
+                path: round.path(input),
+            },
+            "tensors",
+        )?),
         false => Listing::Lines(Out::new()),
     };
     for entries in entries.chunks(BATCH) {
-        let measured = survey
-            .run(entries, common.threads, &ticker)
-            .map_err(|error| Failure::about(&input.path, &error))?;
+        let measured = match survey.run(entries, common.threads, &ticker) {
+            Ok(measured) => measured,
+            Err(error) => return broken(listing, Failure::about(&input.path, &error)),
+        };
         for (tensor, finding) in &measured {
             match finding {
                 Finding::PassedOver(PassedOver { kind, reason }) => {
@@ -157,9 +174,23 @@ pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
                 }
                 Finding::Measured(measures) => totals.add(tensor, measures),
             }
+            let fails = fails(finding, &args.fail_on);
+            if !fails.is_empty() {
+                exit = INVALID;
+                failed += 1;
+            }
+            let is_good = matches!(finding, Finding::Measured(_)) && fails.is_empty();
+            if is_good && !args.fail_on.is_empty() {
+                continue;
+            }
             match (&mut listing, finding) {
-                (Listing::Json(list), _) => list.item(&entry(tensor, finding))?,
-                (Listing::Lines(out), Finding::Measured(measures)) => print(tensor, measures, out)?,
+                (Listing::Json(list), _) => list.item(&entry(tensor, finding, fails))?,
+                (Listing::Lines(out), Finding::Measured(measures)) => {
+                    print(tensor, measures, out)?;
+                    if !fails.is_empty() {
+                        out.line(&format!("  fails: {}", fails.join(", ")))?;
+                    }
+                }
                 (Listing::Lines(_), Finding::PassedOver(_)) => {}
             }
         }
@@ -169,14 +200,39 @@ pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
     match listing {
         Listing::Json(list) => list.end(&Tail { totals })?,
         Listing::Lines(mut out) => {
-            print_totals(&totals, &mut out)?;
+            match args.fail_on.is_empty() {
+                true => print_totals(&totals, &mut out)?,
+                false => out.line(&format!("{failed} of {} tensors fail", entries.len()))?,
+            }
             out.finish()?;
         }
     }
-    Ok(ExitCode::from(exit))
+    Ok(exit)
 }
 
-fn entry<'a>(tensor: &'a ModelTensor, finding: &'a Finding) -> Entry<'a> {
+/// What a tensor must not have and has.
+fn fails(finding: &Finding, fail_on: &[FailOn]) -> Vec<&'static str> {
+    let Finding::Measured(measures) = finding else {
+        return Vec::new();
+    };
+    let moments = &measures.moments;
+    let of = |what: &FailOn| {
+        let (name, fails) = match what {
+            FailOn::Nan => ("nan", moments.nan > 0),
+            FailOn::Inf => ("inf", moments.inf > 0),
+            FailOn::Zero => ("zero", moments.count > 0 && moments.zeros == moments.count),
+            // One value is always equal to itself.
+            FailOn::Equal => {
+                let is_one = moments.min().is_some() && moments.min() == moments.max();
+                ("equal", moments.count > 1 && moments.nan == 0 && is_one)
+            }
+        };
+        fails.then_some(name)
+    };
+    fail_on.iter().filter_map(of).collect()
+}
+
+fn entry<'a>(tensor: &'a ModelTensor, finding: &'a Finding, fails: Vec<&'static str>) -> Entry<'a> {
     let (name, dtype, shape) = (tensor.name(), tensor.dtype_name(), tensor.shape().dims());
     match finding {
         Finding::Measured(measures) => Entry::Measured(Box::new(Line {
@@ -188,6 +244,7 @@ fn entry<'a>(tensor: &'a ModelTensor, finding: &'a Finding) -> Entry<'a> {
             histogram: &measures.histogram,
             histogram_range: measures.moments.span(),
             note: measures.note,
+            fails,
         })),
         Finding::PassedOver(PassedOver { reason, .. }) => Entry::PassedOver(Reason {
             name,

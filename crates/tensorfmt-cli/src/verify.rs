@@ -7,7 +7,8 @@ use tensorfmt::{Archive, Error, VerifyOptions, Work};
 
 use crate::Outcome;
 use crate::cli::{Common, Verify};
-use crate::failure::{Failure, INVALID, IO, UNSUPPORTED, complain, exit_code};
+use crate::failure::{Failure, INVALID, UNSUPPORTED, complain, exit_code};
+use crate::files::{Files, worse};
 use crate::input::Input;
 use crate::output::{Out, escape};
 use crate::progress::Meter;
@@ -50,8 +51,9 @@ pub(crate) fn run(args: &Verify, common: &Common) -> Outcome {
     let mut out = Out::new();
     let mut files = Vec::new();
     let mut exit = 0;
-    for path in &args.files {
-        let file = match Input::new(path, common) {
+    let files_named = Files::new(&args.files, common);
+    for (path, input) in files_named.inputs(common) {
+        let file = match input {
             Ok(input) => check(&input, args.strict, common),
             Err(failure) => unreadable(path, &failure),
         };
@@ -59,7 +61,7 @@ pub(crate) fn run(args: &Verify, common: &Common) -> Outcome {
         if args.json {
             files.push(file);
         } else {
-            print(&file, args.files.len() > 1, &mut out)?;
+            print(&file, files_named.several, common.quiet, &mut out)?;
         }
     }
     if args.json {
@@ -67,18 +69,6 @@ pub(crate) fn run(args: &Verify, common: &Common) -> Outcome {
     }
     out.finish()?;
     Ok(ExitCode::from(exit))
-}
-
-/// Over several files 3 outranks 1, and 1 outranks 4; an interrupt outranks all.
-fn worse(a: u8, b: u8) -> u8 {
-    let rank = |code: u8| match code {
-        0 => 0,
-        UNSUPPORTED => 1,
-        INVALID => 2,
-        IO => 3,
-        _ => 4,
-    };
-    if rank(b) > rank(a) { b } else { a }
 }
 
 impl File {
@@ -95,7 +85,7 @@ impl File {
     }
 }
 
-/// What is said about standard input that can't be read.
+/// What is said about an input that can't be read.
 fn unreadable(path: &Path, failure: &Failure) -> File {
     let mut file = File::new(path);
     file.exit = failure.code();
@@ -184,16 +174,23 @@ pub(crate) fn words(item: &Line) -> String {
     text
 }
 
-fn print(file: &File, several: bool, out: &mut Out) -> Result<(), Failure> {
+/// Prints what was checked; where it is to be `quiet`, only what failed or can't be checked.
+fn print(file: &File, several: bool, quiet: bool, out: &mut Out) -> Result<(), Failure> {
     let prefix = if several {
         format!("{}: ", escape(&file.path))
     } else {
         String::new()
     };
-    for item in &file.items {
+    let is_fine = |item: &Line| {
+        let fine = [Check::Ok.name(), Check::NotCovered.name()];
+        fine.contains(&item.outcome)
+    };
+    for item in file.items.iter().filter(|item| !(quiet && is_fine(item))) {
         out.line(&format!("{prefix}{}", escape(&words(item))))?;
     }
-    for warning in &file.warnings {
+    // Warnings fail a file only under --strict.
+    let warnings = file.warnings.iter().filter(|_| !quiet || file.exit != 0);
+    for warning in warnings {
         out.line(&format!("{prefix}warning: {}", escape(warning)))?;
     }
     if let Some(error) = &file.error {

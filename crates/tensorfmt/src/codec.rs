@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tensor_core::{DType, Order, Shape, Source, Value};
 
 use crate::Format;
-use crate::convert::{Loss, LossKind, Model, ModelTensor, Unreadable};
+use crate::convert::{Casting, Loss, LossKind, Model, ModelTensor, Unreadable};
 
 #[cfg(feature = "aero")]
 pub(crate) mod aero;
@@ -165,6 +165,24 @@ pub(crate) enum About {
     Home,
 }
 
+impl Native {
+    /// The format in whose terms it is.
+    pub(crate) fn format(&self) -> Format {
+        match *self {
+            #[cfg(feature = "aero")]
+            Self::Aero { .. } | Self::AeroCoded(_) => Format::Aero,
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack(..) => Format::Burnpack,
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv(_) => Format::Primitiv,
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(..) => Format::Safetensors,
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor(_) | Self::ZtensorStored(..) => Format::Ztensor,
+        }
+    }
+}
+
 /// Notes all that is said about a tensor as lost, but the keys in `kept`.
 pub(crate) fn lose_attributes(
     tensor: &str,
@@ -231,5 +249,7 @@ pub(crate) fn tensor(
         native: None,
         unread: None,
         is_stat: false,
+        casting: Casting::default(),
+        turned: false,
     }
 }

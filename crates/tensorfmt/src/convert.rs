@@ -6,7 +6,10 @@
 //! windows from the source files.
 
 mod cast;
+mod choices;
+mod merge;
 mod model;
+mod natural;
 mod notes;
 mod record;
 mod targets;
@@ -15,8 +18,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use cast::{CastReport, PassedOver};
+pub(crate) use choices::Casting;
+pub use merge::{Merged, OnDuplicate};
 pub(crate) use model::Unreadable;
 pub use model::{Model, ModelTensor, Tensors};
+pub use natural::natural;
 pub use notes::Note;
 pub(crate) use record::Record;
 #[cfg(feature = "primitiv")]
@@ -404,6 +410,7 @@ pub struct Plan {
     losses: Vec<Loss>,
     notes: Vec<Note>,
     cast: Option<CastReport>,
+    casts: Vec<CastReport>,
     data_len: u64,
     inputs: Vec<FileId>,
     writer: targets::Writer,
@@ -423,6 +430,11 @@ impl Plan {
     /// What became of the cast that was asked for, if one was.
     pub fn cast(&self) -> Option<&CastReport> {
         self.cast.as_ref()
+    }
+
+    /// What became of each [`Model::cast`] of some tensors, in their order.
+    pub fn casts(&self) -> &[CastReport] {
+        &self.casts
     }
 
     /// What the plan writes.

@@ -31,6 +31,16 @@ pub(super) struct Note {
 }
 
 impl Note {
+    /// An option that did something, and what there is to say about it.
+    pub(super) fn new(option: &str, changed: u64, message: String) -> Self {
+        Self {
+            option: option.to_owned(),
+            changed,
+            of: changed,
+            message: format!("{option}: {message}"),
+        }
+    }
+
     /// An option that changed nothing.
     pub(super) fn idle(option: &str, why: impl std::fmt::Display) -> Self {
         Self {

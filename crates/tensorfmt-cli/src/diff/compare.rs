@@ -25,6 +25,13 @@ pub(super) struct Values {
     pub(super) max_abs: Option<Distance>,
     /// The same as a share of the second value.
     pub(super) max_rel: Option<Number>,
+    /// How far apart all values of the tensor are on average, but those that are a NaN on one side alone.
+    pub(super) mean_abs: Option<Number>,
+    /// How far apart they are all together.
+    #[serde(skip)]
+    sum: f64,
+    #[serde(skip)]
+    whole: u128,
 }
 
 /// How far apart two values are, of whole numbers exactly.
@@ -66,8 +73,24 @@ impl Serialize for Distance {
 }
 
 impl Values {
+    /// Adds how far apart two values are, whether that is too far or not.
+    pub(super) fn add(&mut self, distance: Distance) {
+        match distance {
+            Distance::Float(apart) => self.sum += apart,
+            Distance::Whole(apart) => self.whole = self.whole.saturating_add(apart),
+        }
+    }
+
+    /// Finds the mean, of `count` values.
+    pub(super) fn finish(&mut self, count: u64) {
+        let counted = count.saturating_sub(self.nan);
+        if self.max_abs.is_some() && counted > 0 {
+            self.mean_abs = Some(Number((self.sum + self.whole as f64) / counted as f64));
+        }
+    }
+
     /// Notes that element `index` differs.
-    fn note(&mut self, index: u64) {
+    pub(super) fn note(&mut self, index: u64) {
         if self.count == 0 {
             self.first_index = index;
         }
@@ -75,7 +98,7 @@ impl Values {
     }
 
     /// Notes how far apart its values are.
-    fn note_distance(&mut self, distance: Distance, size: f64) {
+    pub(super) fn note_distance(&mut self, distance: Distance, size: f64) {
         let apart = match distance {
             Distance::Float(value) => value,
             Distance::Whole(value) => value as f64,
@@ -100,7 +123,7 @@ pub(super) enum Failed {
 
 /// How elements are told apart.
 #[derive(Clone, Copy)]
-enum Form {
+pub(super) enum Form {
     Float,
     Whole { unsigned: bool },
     Complex,
@@ -108,7 +131,7 @@ enum Form {
 }
 
 impl Form {
-    fn of(dtype: Option<DType>) -> Self {
+    pub(super) fn of(dtype: Option<DType>) -> Self {
         match dtype {
             Some(DType::C64 | DType::C128) => Self::Complex,
             Some(dtype) if dtype.is_float() => Self::Float,
@@ -169,6 +192,7 @@ impl Pair {
             ticker.tick(piece as u64).map_err(stopped)?;
             offset += piece as u64;
         }
+        values.finish(len / size);
         Ok((values.count > 0).then_some(values))
     }
 
@@ -219,7 +243,13 @@ impl Pair {
         let pairs = eights(&x).zip(eights(&y));
         for (index, ((a, b), (x, y))) in (first..).zip(bits.zip(pairs)) {
             let (x, y) = (f64::from_le_bytes(x), f64::from_le_bytes(y));
-            if a == b || tolerance.is_some_and(|tolerance| tolerance.floats(x, y)) {
+            if a == b {
+                continue;
+            }
+            if x != y && !x.is_nan() && !y.is_nan() {
+                values.add(Distance::Float((x - y).abs()));
+            }
+            if tolerance.is_some_and(|tolerance| tolerance.floats(x, y)) {
                 continue;
             }
             values.note(index);
@@ -254,7 +284,11 @@ impl Pair {
         let bits = a.chunks_exact(unit).zip(b.chunks_exact(unit));
         let pairs = eights(&x).map(value).zip(eights(&y).map(value));
         for (index, ((a, b), (x, y))) in (first..).zip(bits.zip(pairs)) {
-            if a == b || tolerance.is_some_and(|tolerance| tolerance.whole(x, y)) {
+            if a == b {
+                continue;
+            }
+            values.add(Distance::Whole(x.abs_diff(y)));
+            if tolerance.is_some_and(|tolerance| tolerance.whole(x, y)) {
                 continue;
             }
             values.note(index);
@@ -290,7 +324,16 @@ impl Pair {
         let is_nan = |z: (f64, f64)| z.0.is_nan() || z.1.is_nan();
         for (index, ((a, b), (x, y))) in (first..).zip(bits.zip(pairs)) {
             let (x, y) = (parts(x), parts(y));
-            if a == b || tolerance.is_some_and(|tolerance| tolerance.complex(x, y)) {
+            if a == b {
+                continue;
+            }
+            // Infinity less itself is no number, and no distance either.
+            let apart = |a: f64, b: f64| if a == b { 0.0 } else { a - b };
+            let distance = Distance::Float(apart(x.0, y.0).hypot(apart(x.1, y.1)));
+            if !is_nan(x) && !is_nan(y) {
+                values.add(distance);
+            }
+            if tolerance.is_some_and(|tolerance| tolerance.complex(x, y)) {
                 continue;
             }
             values.note(index);
@@ -299,10 +342,7 @@ impl Pair {
             } else if is_nan(x) || is_nan(y) {
                 values.nan += 1;
             } else {
-                // Infinity less itself is no number, and no distance either.
-                let apart = |a: f64, b: f64| if a == b { 0.0 } else { a - b };
-                let distance = apart(x.0, y.0).hypot(apart(x.1, y.1));
-                values.note_distance(Distance::Float(distance), y.0.hypot(y.1));
+                values.note_distance(distance, y.0.hypot(y.1));
             }
         }
         Ok(())
@@ -318,13 +358,13 @@ fn bytes(a: &[u8], b: &[u8], first: u64, values: &mut Values) {
     }
 }
 
-fn cast(bytes: &[u8], from: DType, to: DType) -> Result<Bytes, Error> {
+pub(super) fn cast(bytes: &[u8], from: DType, to: DType) -> Result<Bytes, Error> {
     let cast = Cast::new(Bytes::copy_from_slice(bytes), from, to);
     let cast = cast.map_err(|error| Error::Usage(error.to_string()))?;
     Ok(cast.read(0..cast.size())?)
 }
 
-fn eights(bytes: &[u8]) -> impl Iterator<Item = [u8; 8]> {
+pub(super) fn eights(bytes: &[u8]) -> impl Iterator<Item = [u8; 8]> {
     let eight = |bytes: &[u8]| bytes.try_into().unwrap_or_default();
     bytes.chunks_exact(8).map(eight)
 }

@@ -77,6 +77,11 @@ impl Tolerance {
         (a / 2.0 - b / 2.0).abs() <= self.atol / 2.0 + self.rtol * (b.abs() / 2.0)
     }
 
+    /// Whether numbers that are so far apart are close, where the second one is of this size.
+    pub(super) fn within(&self, apart: f64, size: f64) -> bool {
+        apart <= self.atol + self.rtol * size
+    }
+
     /// Whether two complex numbers are close.
     pub(super) fn complex(&self, a: (f64, f64), b: (f64, f64)) -> bool {
         let is_nan = |z: (f64, f64)| z.0.is_nan() || z.1.is_nan();

@@ -44,6 +44,7 @@ fn the_tree_parts_names_at_dots_and_sorts_numbers_by_value() {
             r#"│  └─ w  f32  [2]   8 B"#,
             r#"└─ 10.w  f32  [1]   4 B"#,
             r#"z.y.x    f32  [6]  24 B"#,
+            r#"f32  8 tensors  36 values  144 B"#,
             r#"8 tensors, 36 values, 144 B"#,
         ]
     );
@@ -77,7 +78,7 @@ fn the_tree_does_not_care_how_deep_it_is() {
     );
     let run = scratch.run(&["inspect", "--tree", "m.safetensors"]);
     assert_eq!(run.code, 0);
-    assert_eq!(run.out.lines().count(), 1 + 5 + 1);
+    assert_eq!(run.out.lines().count(), 1 + 5 + 2);
 }
 
 #[test]

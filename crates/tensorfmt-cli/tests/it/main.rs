@@ -9,15 +9,22 @@
 )]
 
 mod aero;
+mod checks;
+mod choices;
 mod contract;
 mod crowds;
+mod differences;
+mod extracts;
 mod faults;
 mod forms;
+mod hashes;
 mod journeys;
+mod names;
 mod own_files;
 mod releases;
 mod safetensors;
 mod saving;
+mod several;
 mod sharded;
 mod silence;
 mod unread;

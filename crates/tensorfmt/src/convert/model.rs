@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use tensor_core::{DType, FileId, Kind, Order, Shape, Source, Transposed, Value};
 
+use super::choices::{Casting, OwnCast};
 use super::record::Record;
-use super::{PrimitivObject, Refusal, Target};
+use super::{PrimitivObject, Refusal, Target, natural};
 use crate::codec::{About, Native};
 use crate::{Archive, Entry, Error, Format, Result};
 
@@ -39,6 +40,8 @@ pub struct Model {
     pub(crate) faults: Vec<String>,
     /// What a set's index says beside its tensors.
     pub(crate) said_by_index: Vec<String>,
+    /// Casts of some tensors.
+    pub(crate) casts: Vec<OwnCast>,
     /// How many tensors the file has.
     pub(crate) had: usize,
     /// The files that it is read from.
@@ -66,6 +69,10 @@ pub struct ModelTensor {
     pub(crate) unread: Option<String>,
     /// Whether it is a statistic that an optimizer keeps about another tensor.
     pub(crate) is_stat: bool,
+    /// Which cast it gets.
+    pub(crate) casting: Casting,
+    /// Whether its dims are swapped, so that it is no longer what its format has.
+    pub(crate) turned: bool,
 }
 
 /// Why a tensor's data can't be had.
@@ -134,6 +141,7 @@ impl Model {
                 #[allow(unreachable_patterns, reason = "a build may have one codec only")]
                 _ => Vec::new(),
             },
+            casts: Vec::new(),
             had: archive.entries().len(),
             inputs: archive.files(),
             unlisted: archive.unlisted(),
@@ -187,7 +195,8 @@ impl Model {
         Ok(())
     }
 
-    /// Sorts the tensors by name, byte by byte; statistics stay behind their parameter.
+    /// Sorts the tensors by name in [`natural`] order, layer 2 before layer 10; statistics stay behind
+    /// their parameter.
     pub fn sort(&mut self) {
         let mut owner = String::new();
         let mut tensors: Vec<(String, ModelTensor)> = Vec::with_capacity(self.tensors.len());
@@ -197,7 +206,7 @@ impl Model {
             }
             tensors.push((owner.clone(), tensor));
         }
-        tensors.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| x.name.cmp(&y.name)));
+        tensors.sort_by(|(a, x), (b, y)| natural(a, b).then_with(|| natural(&x.name, &y.name)));
         self.tensors = tensors.into_iter().map(|(_, tensor)| tensor).collect();
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::choices::Casts;
 use super::{CastReport, Layout, ModelTensor, Options};
 use crate::codec::{Capabilities, Native, Prepared};
 
@@ -80,10 +81,9 @@ impl Effects {
     }
 
     /// What is worth saying: options that changed nothing, or a part.
-    pub(crate) fn notes(&self, options: &Options, cast: Option<&CastReport>) -> Vec<Note> {
+    pub(crate) fn notes(&self, options: &Options, casts: &Casts) -> Vec<Note> {
         let Self { tensors, .. } = *self;
-        let mut notes = Vec::new();
-        notes.extend(cast.and_then(|cast| cast_note(cast, tensors)));
+        let mut notes = casts.notes();
         let mut check = |asked: bool, option, changed: u64, part: &str, none: &str| {
             if asked && changed == 0 {
                 notes.push(Note::new(option, 0, tensors, none));
@@ -141,7 +141,7 @@ impl Effects {
 }
 
 /// What is to be said about a cast that left tensors as they were, which most often is as it should be.
-fn cast_note(cast: &CastReport, tensors: u64) -> Option<Note> {
+pub(super) fn cast_note(cast: &CastReport) -> Option<Note> {
     let CastReport {
         to,
         already,
@@ -171,12 +171,13 @@ fn cast_note(cast: &CastReport, tensors: u64) -> Option<Note> {
         ));
     }
     let changed = cast.changed as u64;
+    let tensors = changed + (already + others + passed_over.len()) as u64;
     if left.is_empty() && changed > 0 {
         return None;
     }
     let left = left.join(", ");
     let what = match changed {
-        0 if left.is_empty() => "there is no tensor".to_owned(),
+        0 if left.is_empty() => "there is no tensor for it".to_owned(),
         0 => left,
         _ => format!("tensors; {left}"),
     };

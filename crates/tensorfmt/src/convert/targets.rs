@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tensor_core::{Cast, DType, Kind, Order, Shape, Source, Transposed, WriteOptions};
 
-use super::cast::{CastReport, Stored, cast, wanted};
+use super::cast::{Stored, cast, wanted};
+use super::choices::Casts;
 use super::notes::{Before, Effects};
 use super::{
     Layout, Loss, LossKind, Model, ModelTensor, Options, Plan, Refusal, Remedy, Target, Unreadable,
@@ -209,7 +210,7 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
     let home = model.format == target.format();
     let twice = names_used_twice(&model);
     let mut parameter: Option<String> = None;
-    let mut report = options.cast.map(CastReport::new);
+    let mut casts = Casts::new(std::mem::take(&mut model.casts), options);
     for tensor in shrinking(std::mem::take(&mut model.tensors)) {
         let has_owner = |owner: &String| tensor.is_stat_of(owner);
         if home && !parameter.as_ref().is_some_and(has_owner) {
@@ -239,13 +240,16 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
         let before = Before::of(&tensor, &capabilities);
         let (name, dtype) = (tensor.name.clone(), tensor.dtype_name.clone());
         let damaged = matches!(&tensor.data, Err(Unreadable { damaged: true, .. }));
-        let from = tensor.dtype;
-        match prepare(tensor, &capabilities, options, target, home, &mut losses)? {
+        let (from, casting) = (tensor.dtype, tensor.casting);
+        let own = casts.options(casting, options);
+        // Of several formats that were merged, some tensors may be at home in the target.
+        let native = tensor.native.as_ref().map(Native::format);
+        let home = native.map_or(home, |format| format == target.format());
+        match prepare(tensor, &capabilities, &own, target, home, &mut losses)? {
             Ok(prepared) => {
                 effects.note(&before, &prepared, options);
-                if let Some(report) = &mut report {
-                    report.note(&prepared, from, &dtype);
-                }
+                let with = (&capabilities, options);
+                casts.note(casting, &prepared, (from, &dtype), with);
                 tensors.push(prepared);
             }
             Err(reasons) if options.skip_unsupported => {
@@ -310,8 +314,9 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
     Ok(Plan {
         target,
         losses,
-        notes: effects.notes(options, report.as_ref()),
-        cast: report,
+        notes: effects.notes(options, &casts),
+        casts: casts.own().cloned().collect(),
+        cast: casts.common,
         data_len,
         inputs: model.inputs,
         writer,
@@ -364,11 +369,7 @@ fn check_options(
 ) -> Result<()> {
     let name = target.name();
     let aero = matches!(target, Target::Aero | Target::AeroSet);
-    if let Some(dtype) = options.cast.filter(|&dtype| !(capabilities.holds)(dtype)) {
-        return Err(Error::Usage(format!(
-            "a {name} file can't hold {dtype}, so nothing can be cast to it"
-        )));
-    }
+    model.check_choices(name, capabilities, options)?;
     if options.promote_scalars && *capabilities.ranks.start() == 0 {
         return Err(Error::Usage(format!("a {name} file holds scalars")));
     }
@@ -447,7 +448,7 @@ fn prepare(
     let name = tensor.name;
     // What comes from the target's own format and stays as it is, can be held as it was.
     let casts = |from: DType| wanted(from, target, options).is_some() && from.is_number();
-    let changes = tensor.dtype.is_some_and(casts);
+    let changes = tensor.dtype.is_some_and(casts) || tensor.turned;
     #[cfg(feature = "burnpack")]
     if !home {
         let wide = codec::burnpack::wide_truths(tensor.native.as_ref())?;

@@ -1,0 +1,180 @@
+//! Digests of bytes that come in pieces, and of a whole model.
+
+use std::ops::Range;
+
+use sha2::{Digest, Sha256};
+use tensor_core::{Source, Ticker, checksum, walk};
+use tensorfmt::convert::{ModelTensor, Tensors};
+use tensorfmt::{Archive, DType, Entry, Error, Format, Order};
+
+use crate::cli::Algorithm;
+
+/// A digest under way.
+pub(super) enum Hasher {
+    Blake3(Box<blake3::Hasher>),
+    Sha256(Sha256),
+    Crc32c(u32),
+}
+
+impl Hasher {
+    pub(super) fn new(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Blake3 => Self::Blake3(Box::default()),
+            Algorithm::Sha256 | Algorithm::Autov3 => Self::Sha256(Sha256::new()),
+            Algorithm::Crc32c => Self::Crc32c(0),
+        }
+    }
+
+    pub(super) fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Blake3(hasher) => {
+                hasher.update(bytes);
+            }
+            Self::Sha256(hasher) => hasher.update(bytes),
+            Self::Crc32c(crc) => *crc = checksum::crc32c_append(*crc, bytes),
+        }
+    }
+
+    pub(super) fn finish(self) -> Vec<u8> {
+        match self {
+            Self::Blake3(hasher) => hasher.finalize().as_bytes().to_vec(),
+            Self::Sha256(hasher) => hasher.finalize().to_vec(),
+            Self::Crc32c(crc) => crc.to_be_bytes().to_vec(),
+        }
+    }
+}
+
+/// Bytes in lower-case hex.
+pub(super) fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The digest of a range of a source.
+pub(super) fn of(
+    data: &dyn Source,
+    range: Range<u64>,
+    algorithm: Algorithm,
+    ticker: &Ticker<'_>,
+) -> Result<Vec<u8>, Error> {
+    if let Algorithm::Crc32c = algorithm {
+        let crc = checksum::crc32c_source(data, range, 1, ticker).map_err(Error::from)?;
+        return Ok(crc.to_be_bytes().to_vec());
+    }
+    let mut hasher = Hasher::new(algorithm);
+    walk::<Error>(data, range, ticker, |piece| {
+        hasher.update(piece);
+        Ok(())
+    })?;
+    Ok(hasher.finish())
+}
+
+/// The digest of a tensor's decoded bytes in stored order; of its stored ones where the dtype is unknown.
+pub(super) fn of_tensor(
+    archive: &Archive,
+    entry: &Entry<'_>,
+    algorithm: Algorithm,
+    ticker: &Ticker<'_>,
+) -> Result<Vec<u8>, Error> {
+    let data = match archive.data(entry) {
+        // The error says why there are no values; where there are no bytes either, that is all.
+        Err(error) if error.is_unsupported() => archive.stored(entry).map_err(|_| error)?,
+        data => data?,
+    };
+    of(&data, 0..data.size(), algorithm, ticker)
+}
+
+/// The digest of a tensor's values row by row, `None` where that is the digest of its bytes as they are
+/// stored.
+pub(super) fn of_rows(
+    archive: &Archive,
+    tensors: &Tensors<'_>,
+    entry: &Entry<'_>,
+    algorithm: Algorithm,
+    ticker: &Ticker<'_>,
+) -> Result<Option<Vec<u8>>, Error> {
+    let is_turned = entry.order() == Order::ColumnMajor && !entry.shape().is_order_free();
+    // Burn's bools may have four bytes each.
+    let is_wide = archive.format() == Format::Burnpack && entry.dtype() == Some(DType::Bool);
+    if !(is_turned || is_wide) {
+        return Ok(None);
+    }
+    let tensor = tensors.get(entry);
+    if tensor.dtype().is_none_or(|dtype| dtype.size().is_none()) {
+        return Ok(None);
+    }
+    let rows = tensor.rows()?;
+    of(&rows, 0..rows.size(), algorithm, ticker).map(Some)
+}
+
+/// What the digest of a model is made of.
+pub(super) struct Parts {
+    algorithm: Algorithm,
+    /// The digests one after the other, in the order of the tensors.
+    digests: Vec<u8>,
+    /// How long each is.
+    len: usize,
+    /// Whether one of them is not there.
+    lacks: bool,
+}
+
+impl Parts {
+    pub(super) fn new(algorithm: Algorithm) -> Self {
+        Self {
+            algorithm,
+            digests: Vec::new(),
+            len: Hasher::new(algorithm).finish().len(),
+            lacks: false,
+        }
+    }
+
+    /// Adds the digest of the next tensor's values.
+    pub(super) fn add(&mut self, digest: Option<&[u8]>) {
+        match digest.filter(|digest| digest.len() == self.len) {
+            Some(digest) if !self.lacks => self.digests.extend_from_slice(digest),
+            Some(_) => {}
+            None => {
+                self.lacks = true;
+                self.digests = Vec::new();
+            }
+        }
+    }
+
+    /// The digest over all tensors, whose entries these are; `None` where one has none.
+    ///
+    /// It is made of a record for each tensor, sorted by name, byte by byte: name, dtype, dims and digest,
+    /// each as its length in bytes in decimal, a colon, the text, and a comma. Dims are decimal numbers with
+    /// commas between them, digests lower-case hex.
+    pub(super) fn finish(self, tensors: &Tensors<'_>, entries: &[Entry<'_>]) -> Option<Vec<u8>> {
+        if self.lacks {
+            return None;
+        }
+        let mut sorted: Vec<(u32, &Entry<'_>)> = (0..).zip(entries).collect();
+        let digest = |at: u32| {
+            let at = usize::try_from(at)
+                .unwrap_or(usize::MAX)
+                .saturating_mul(self.len);
+            self.digests
+                .get(at..at.saturating_add(self.len))
+                .unwrap_or_default()
+        };
+        // Several tensors of one name, which some formats allow, have no order but that of what they hold.
+        sorted.sort_by(|(i, a), (j, b)| {
+            let record = |at: u32, entry: &Entry<'_>| record(&tensors.get(entry), digest(at));
+            let order = a.name().cmp(b.name());
+            order.then_with(|| record(*i, a).cmp(&record(*j, b)))
+        });
+        let mut hasher = Hasher::new(self.algorithm);
+        for (at, entry) in sorted {
+            hasher.update(record(&tensors.get(entry), digest(at)).as_bytes());
+        }
+        Some(hasher.finish())
+    }
+}
+
+fn record(tensor: &ModelTensor, digest: &[u8]) -> String {
+    let dims: Vec<String> = tensor.shape().dims().iter().map(u64::to_string).collect();
+    let (dims, digest) = (dims.join(","), hex(digest));
+    let fields = [tensor.name(), tensor.dtype_name(), &dims, &digest];
+    let field = |text: &str| format!("{}:{text},", text.len());
+    fields.map(field).concat()
+}
