@@ -101,6 +101,10 @@ impl AlignedBytes {
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
+        #[allow(
+            clippy::infallible_destructuring_match,
+            reason = "a build may have one kind of memory only"
+        )]
         let all: &[u8] = match &self.memory {
             Memory::Vec(vec) => vec,
             #[cfg(all(feature = "mmap", target_os = "linux"))]
@@ -114,6 +118,10 @@ impl AlignedBytes {
     /// The bytes, to be filled.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         let len = self.len;
+        #[allow(
+            clippy::infallible_destructuring_match,
+            reason = "a build may have one kind of memory only"
+        )]
         let all: &mut [u8] = match &mut self.memory {
             Memory::Vec(vec) => vec,
             #[cfg(all(feature = "mmap", target_os = "linux"))]

@@ -25,6 +25,7 @@ use crate::failure::{Failure, INVALID, exit_code};
 use crate::input::Input;
 use crate::output::{BATCH, Listing, Out, escape};
 use crate::progress::Meter;
+use crate::shared::{Key, MOST};
 
 /// What the JSON has before the tensors.
 #[derive(Serialize)]
@@ -43,7 +44,7 @@ struct Tail {
     same: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct Line {
     name: String,
     /// `only_in_a`, `only_in_b`, `dtype`, `shape`, `order`, `length`, `values`, `bits`, `bytes`,
@@ -127,6 +128,7 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
         b: (Tensors::new(&b), &side_b),
         said: one_format.then(|| (Tensors::described(&a), Tensors::described(&b))),
         shared: Mutex::new(None),
+        known: Mutex::default(),
     };
     for start in (0..side_a.entries.len()).step_by(BATCH) {
         let lines = pairs.compare(start, &how, common.threads, &ticker);
@@ -333,6 +335,8 @@ struct Pairs<'a> {
     said: Option<(Tensors<'a>, Tensors<'a>)>,
     /// What was found last about two objects that many tensors are parts of.
     shared: Mutex<Option<(&'a str, Arc<Said>)>>,
+    /// What was found about values that several tensors share, in both files.
+    known: Mutex<HashMap<(Key, Key), Option<Line>>>,
 }
 
 /// Keys of what is said differently, and how it is said in each file.
@@ -377,6 +381,44 @@ impl<'a> Pairs<'a> {
         lines.collect()
     }
 
+    /// What `find` finds, or has found about the same bytes. They are the same values where both are in one
+    /// order and of one shape.
+    fn once(
+        &self,
+        name: &str,
+        (entry_a, a): (&Entry<'_>, &ModelTensor),
+        (entry_b, b): (&Entry<'_>, &ModelTensor),
+        find: impl FnOnce() -> Result<Option<Line>, Failed>,
+    ) -> Result<Option<Line>, Failed> {
+        let is_plain = [a, b].iter().all(|one| one.order() == Order::RowMajor);
+        let is_one = a.dtype_name() == b.dtype_name() && a.shape() == b.shape();
+        let key = match is_plain && is_one {
+            true => Key::of(entry_a).zip(Key::of(entry_b)),
+            false => None,
+        };
+        let Some(key) = key else {
+            return find();
+        };
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known().get(&key).cloned();
+        let found = match found {
+            Some(found) => found,
+            None => {
+                let found = find()?;
+                let mut known = known();
+                if known.len() >= MOST {
+                    known.clear();
+                }
+                known.insert(key, found.clone());
+                found
+            }
+        };
+        Ok(found.map(|found| Line {
+            name: name.to_owned(),
+            ..found
+        }))
+    }
+
     /// What differs in a batch of the tensors of the first archive.
     fn compare(
         &self,
@@ -397,7 +439,8 @@ impl<'a> Pairs<'a> {
                 Some(other) => {
                     let (a, b) = (tensors_a.get(entry), tensors_b.get(&other));
                     let mut lines = Vec::new();
-                    lines.extend(compare(name, (&a, &b), how, ticker)?);
+                    let find = || compare(name, (&a, &b), how, ticker);
+                    lines.extend(self.once(name, (entry, &a), (&other, &b), find)?);
                     lines.extend(self.attributes(name, entry, &other));
                     Ok(lines)
                 }

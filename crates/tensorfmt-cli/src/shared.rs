@@ -8,11 +8,11 @@ use tensorfmt::{DType, Entry};
 const WORTH: u64 = 1 << 10;
 /// How many results are remembered at once; few files share anything at all, and what does is most often
 /// side by side.
-const MOST: usize = 1 << 12;
+pub(crate) const MOST: usize = 1 << 12;
 
 /// Where a tensor's bytes are, and as what they are read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
+pub(crate) struct Key {
     offset: u64,
     stored: u64,
     nbytes: Option<u64>,
@@ -24,7 +24,7 @@ struct Key {
 impl Key {
     /// `None` where sharing isn't worth a thought, or an offset doesn't say which bytes they are: those of a
     /// set are in its parts.
-    fn of(entry: &Entry<'_>) -> Option<Self> {
+    pub(crate) fn of(entry: &Entry<'_>) -> Option<Self> {
         if matches!(entry, Entry::AeroSet(_) | Entry::SafetensorsSet(_)) {
             return None;
         }
