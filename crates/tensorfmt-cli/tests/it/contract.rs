@@ -228,7 +228,9 @@ fn usage_and_missing_files_have_their_codes() {
     assert_eq!(scratch.run(&["frobnicate"]).code, 2);
     assert_eq!(scratch.run(&["convert", "demo.mag", "out.unknown"]).code, 2);
     assert_eq!(scratch.run(&["inspect", "absent.mag"]).code, 3);
-    assert_eq!(scratch.run(&["inspect", "."]).code, 3);
+    // A folder is the files in it, where several are taken.
+    assert_eq!(scratch.run(&["inspect", "."]).code, 0);
+    assert_eq!(scratch.run(&["diff", "demo.mag", "."]).code, 3);
     assert_eq!(scratch.run(&["help"]).code, 0);
     assert_eq!(scratch.run(&["--version"]).code, 0);
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {

@@ -14,7 +14,8 @@ const REPORTS: &[u32] = &[
     140, 142, 143, 145, 146, 148, 149, 151, 152, // command line, sets, building
     201, 202, 203, 204, 205, 206, 207, 209, 210, 211, 212, 215, 217, 218, 219, 220, 221, 226, 242,
     243, 244, // silence
-    227, 229, // sharded models
+    227, 229, 230, 232, 233, 234, 235, 236, 237, 239, 240, 247,
+    252, // models as they are shipped
 ];
 
 /// All Rust code below a folder, as one text.
