@@ -510,8 +510,8 @@ impl<'a> Parser<'a> {
             // All are held until the object is known, so they are counted before its entries.
             let each = PART_MEMORY.saturating_add(crate::index::ENTRY_MEMORY);
             let memory = each.saturating_mul(parts.len() as u64);
-            // Twice, since a shape is collected before it is made.
-            let shapes = self.dims_total.saturating_mul(2 * size_of::<u64>() as u64);
+            // Eight bytes each, twice, since a shape is collected before it is made.
+            let shapes = self.dims_total.saturating_mul(16);
             let memory = memory
                 .saturating_add(shapes)
                 .saturating_add(self.manifest.len() as u64);
