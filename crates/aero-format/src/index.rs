@@ -1,32 +1,29 @@
 #![deny(clippy::arithmetic_side_effects)]
 
 use alloc::vec::Vec;
+use core::mem::size_of_val;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use tensor_core::{
-    ArchiveId, At, Bytes, Cursor, DType, NameTable, Shape, Source, check_index_memory,
+    At, Cursor, DType, DuplicateName, NameTable, Names, Shape, ShapeId, Shapes, Source,
+    check_index_memory,
 };
 
 use crate::chunk::{Chunk, FourCc};
 use crate::integrity::{control_digest, parse_ihsh, payload, unhex};
 use crate::layout::{ALIGN, Header, Toc, inside};
 use crate::msgpack::{Decoder, Fault};
-use crate::read::Entry;
 use crate::{DTypeCode, Error, Limits, ReadOptions, Result, Rule};
 
 /// Everything that the control structures and the tensor index say. One that exists is valid:
 /// all ranges in bounds and apart, all names unique, every tensor within its shard.
 #[derive(Debug)]
 pub(crate) struct Index {
-    pub(crate) id: ArchiveId,
     pub(crate) header: Header,
     pub(crate) chunks: Vec<Chunk>,
     chunk_keys: NameTable,
-    pub(crate) entries: Vec<Entry>,
-    names: NameTable,
-    /// The tensor index, which entries keep ranges of.
-    pub(crate) tidx: Bytes,
+    pub(crate) tensors: Tensors,
     /// Whether the file is an index alone: tensors, but no weights.
     pub(crate) in_parts: bool,
     /// What a salvaging reader found of each chunk: nothing yet, whole, damaged. Two threads may
@@ -99,13 +96,10 @@ impl Index {
         })?;
 
         let mut index = Self {
-            id: ArchiveId::next(),
             header,
             chunks,
             chunk_keys,
-            entries: Vec::new(),
-            names: NameTable::default(),
-            tidx: Bytes::new(),
+            tensors: Tensors::default(),
             in_parts: false,
             found: Vec::new(),
         };
@@ -118,8 +112,8 @@ impl Index {
         }
         if let Some(tidx) = index.first(FourCc::TIDX).cloned() {
             index.in_parts = index.first(FourCc::WTSH).is_none();
-            index.tidx = payload(source, &tidx, limits)?;
-            index.parse_tidx(&tidx, limits, source.size())?;
+            let bytes = payload(source, &tidx, limits)?;
+            index.parse_tidx(&tidx, &bytes, limits, source.size())?;
         }
         Ok(index)
     }
@@ -159,9 +153,12 @@ impl Index {
         }
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
-        self.entries
-            .get(self.names.find(&self.entries, Entry::name, name)?)
+    /// Where a shard starts that a tensor is in; 0 where that is in another file.
+    pub(crate) fn shard_offset(&self, shard_id: u32) -> u64 {
+        let shards = &self.tensors.shards;
+        let at = shards.binary_search_by_key(&shard_id, |shard| shard.id);
+        let shard = at.ok().and_then(|at| shards.get(at));
+        shard.map_or(0, |shard| shard.offset)
     }
 
     /// AIP-0001: whether header, TOC and string table are as IHSH says; anything else than that is
@@ -202,9 +199,14 @@ impl Index {
     }
 
     /// "TIDX Schema".
-    fn parse_tidx(&mut self, chunk: &Chunk, limits: &Limits, file_len: u64) -> Result<()> {
-        let bytes = self.tidx.clone();
-        let mut decoder = Decoder::new(&bytes, limits.max_depth);
+    fn parse_tidx(
+        &mut self,
+        chunk: &Chunk,
+        bytes: &[u8],
+        limits: &Limits,
+        file_len: u64,
+    ) -> Result<()> {
+        let mut decoder = Decoder::new(bytes, limits.max_depth);
         let at = At::new(chunk.offset, "TIDX");
         let structure = |fault| Error::Invalid {
             rule: rule_of(fault, Rule::TidxShape),
@@ -222,18 +224,16 @@ impl Index {
                 Some("tensors") => {
                     seen = true;
                     let count = decoder.list().map_err(structure)?;
-                    let mut shard = None;
-                    let mut memory = bytes.len() as u64;
+                    // No more than fit into what is left, whatever the list says.
+                    self.tensors.reserve(count.min(bytes.len() / MIN_TENSOR));
                     let mut extras = 0u64;
                     for ordinal in 0..count {
                         let at = At::new(chunk.offset, "tensors").entry(ordinal as u64);
-                        let more =
-                            self.parse_tensor(&mut decoder, ordinal, limits, at, &mut shard)?;
+                        let more = self.parse_tensor(&mut decoder, ordinal, bytes, limits, at)?;
                         extras = extras.saturating_add(more);
                         limits.check_items(extras, file_len, at)?;
-                        let more = self.entries.last().map_or(0, memory_of);
-                        memory = memory.saturating_add(more);
-                        check_index_memory(memory)?;
+                        let memory = self.tensors.memory();
+                        check_index_memory(memory.saturating_add(bytes.len() as u64))?;
                     }
                 }
                 _ => {
@@ -253,7 +253,7 @@ impl Index {
                 at,
             });
         }
-        self.names = NameTable::of(&self.entries, Entry::name).map_err(|twice| {
+        self.tensors.finish().map_err(|twice| {
             let at = At::new(chunk.offset, "name").entry(twice.second as u64);
             Error::Invalid {
                 rule: Rule::TidxDuplicate,
@@ -263,26 +263,27 @@ impl Index {
         Ok(())
     }
 
-    /// Adds a tensor, and returns how many items it has that are kept for `extra`.
+    /// Adds a tensor of the index in `bytes`, and returns how many items it has that are kept for `extra`.
     fn parse_tensor(
         &mut self,
         decoder: &mut Decoder<'_>,
         ordinal: usize,
+        bytes: &[u8],
         limits: &Limits,
         at: At,
-        shard: &mut Option<(u32, u64, u64)>,
     ) -> Result<u64> {
         let invalid = |rule, field| Error::Invalid {
             rule,
             at: At { field, ..at },
         };
-        let start = decoder.position();
+        let kept = self.tensors.extra.len();
         let pairs = decoder
             .map()
             .map_err(|fault| invalid(rule_of(fault, Rule::TidxShape), "tensors"))?;
         let mut fields = Fields::default();
         let mut seen = 0u32;
         for _ in 0..pairs {
+            let start = decoder.position();
             let key = decoder
                 .key()
                 .map_err(|fault| invalid(rule_of(fault, Rule::TidxField), "tensors"))?;
@@ -300,8 +301,11 @@ impl Index {
             fields
                 .read(field, decoder)
                 .map_err(|rule| invalid(rule, field))?;
+            if key.is_some() && (known.is_none() || field == "quant_params") {
+                let pair = bytes.get(start..decoder.position()).unwrap_or_default();
+                self.tensors.extra.extend_from_slice(pair);
+            }
         }
-        let raw = start..decoder.position();
         let (Some(name), Some(code), Some(dims), Some(shard_id), Some(data_off), Some(data_len)) = (
             fields.name,
             fields.dtype,
@@ -343,70 +347,185 @@ impl Index {
         }
         let dims = dims.dims.get(..dims.rank).unwrap_or_default();
         let code = DTypeCode(code);
-        let shape = Shape::new(dims).map_err(|_| invalid(Rule::TidxOverflow, "shape"))?;
-        let len = match code.dtype() {
-            Some(DType::Opaque) => Some(data_len),
-            Some(dtype) => {
-                let len = shape
-                    .byte_len(dtype)
-                    .map_err(|_| invalid(Rule::TidxOverflow, "shape"))?;
-                if len.is_some_and(|len| data_len < len) {
-                    return Err(invalid(Rule::TidxDataLen, "data_len"));
-                }
-                len
-            }
-            None => None,
-        };
-        let mut offset = 0;
-        if !self.in_parts {
-            let (_, shard_offset, shard_len) = match *shard {
-                Some(known) if known.0 == shard_id => known,
-                _ => {
-                    let chunk = alloc::format!("weights.shard{shard_id}");
-                    let chunk = self.chunk(FourCc::WTSH, &chunk);
-                    let chunk = chunk.ok_or_else(|| Error::MissingShard {
-                        tensor: name.into(),
-                        shard_id: shard_id.into(),
-                        at: At {
-                            field: "shard_id",
-                            ..at
-                        },
-                    })?;
-                    (shard_id, chunk.offset, chunk.length)
-                }
-            };
-            *shard = Some((shard_id, shard_offset, shard_len));
-            match data_off.checked_add(data_len) {
-                Some(end) if end <= shard_len => offset = shard_offset.saturating_add(data_off),
-                _ => return Err(invalid(Rule::TidxDataRange, "data_off")),
+        let shape = self.tensors.shapes.push(dims);
+        let shape = shape.map_err(|_| invalid(Rule::TidxOverflow, "shape"))?;
+        if let Some(dtype) = code.dtype().filter(|&dtype| dtype != DType::Opaque) {
+            let len = self.tensors.shapes.get(shape).byte_len(dtype);
+            let len = len.map_err(|_| invalid(Rule::TidxOverflow, "shape"))?;
+            if len.is_some_and(|len| data_len < len) {
+                return Err(invalid(Rule::TidxDataLen, "data_len"));
             }
         }
-        self.entries.push(Entry {
-            archive: self.id,
-            ordinal,
-            name: name.into(),
-            code,
-            shape,
-            shard_id,
+        if !self.in_parts {
+            let shard_len = self
+                .shard_len(shard_id)
+                .ok_or_else(|| Error::MissingShard {
+                    tensor: name.into(),
+                    shard_id: shard_id.into(),
+                    at: At {
+                        field: "shard_id",
+                        ..at
+                    },
+                })?;
+            if data_off
+                .checked_add(data_len)
+                .is_none_or(|end| end > shard_len)
+            {
+                return Err(invalid(Rule::TidxDataRange, "data_off"));
+            }
+        }
+        let tensors = &mut self.tensors;
+        tensors.names.push(name);
+        tensors.records.push(Record {
             data_off,
             data_len,
-            offset,
-            len,
-            flags: fields.flags,
-            hash_b3: fields.hash_b3,
-            quant_id: fields.quant_id,
-            raw,
+            shape,
+            shard_id,
+            code,
         });
+        let seldom = Seldom {
+            ordinal,
+            flags: fields.flags,
+            quant_id: fields.quant_id,
+            extra: kept..tensors.extra.len(),
+        };
+        if seldom.flags != 0 || seldom.quant_id.is_some() || !seldom.extra.is_empty() {
+            tensors.seldom.push(seldom);
+        }
+        if let Some(hash) = fields.hash_b3 {
+            tensors.hashed.push(ordinal);
+            tensors.hashes.push(hash);
+        }
         Ok(fields.extras)
+    }
+
+    /// The length of a shard, `None` where the file has none of this id. Of those that were asked for, the
+    /// place is known from then on.
+    fn shard_len(&mut self, id: u32) -> Option<u64> {
+        let shards = &self.tensors.shards;
+        match shards.binary_search_by_key(&id, |shard| shard.id) {
+            Ok(at) => shards.get(at).map(|shard| shard.len),
+            Err(at) => {
+                let chunk = self.chunk(FourCc::WTSH, &alloc::format!("weights.shard{id}"))?;
+                let (offset, len) = (chunk.offset, chunk.length);
+                self.tensors.shards.insert(at, Shard { id, offset, len });
+                Some(len)
+            }
+        }
     }
 }
 
-/// What a tensor takes in the list, and in the table of names.
-fn memory_of(entry: &Entry) -> u64 {
-    (size_of::<Entry>() as u64)
-        .saturating_add(NameTable::MEMORY)
-        .saturating_add(entry.name.len() as u64)
-        .saturating_add(entry.shape.heap_bytes())
+/// The tensors of an index: a small record of each, and in blocks what they share or seldom have.
+#[derive(Debug, Default)]
+pub(crate) struct Tensors {
+    pub(crate) names: Names,
+    shapes: Shapes,
+    pub(crate) records: Vec<Record>,
+    /// The shards that tensors are in, by their ids.
+    shards: Vec<Shard>,
+    /// What few tensors have, in the order of these.
+    seldom: Vec<Seldom>,
+    /// The pairs of key and value that the format does not write itself, as they are stored.
+    extra: Vec<u8>,
+    /// Which tensors have a hash, and the hashes.
+    hashed: Vec<usize>,
+    hashes: Vec<[u8; 32]>,
+}
+
+/// What the index says about every tensor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    pub(crate) data_off: u64,
+    pub(crate) data_len: u64,
+    pub(crate) shape: ShapeId,
+    pub(crate) shard_id: u32,
+    pub(crate) code: DTypeCode,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Shard {
+    id: u32,
+    offset: u64,
+    len: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Seldom {
+    ordinal: usize,
+    flags: u64,
+    quant_id: Option<i64>,
+    extra: Range<usize>,
+}
+
+/// The fewest bytes that a tensor takes in the index: its six fields, each with its name.
+const MIN_TENSOR: usize = 50;
+
+impl Tensors {
+    fn reserve(&mut self, tensors: usize) {
+        self.names.reserve(tensors);
+        self.records.reserve_exact(tensors);
+    }
+
+    /// Makes the table of names, and gives back what was reserved for more.
+    fn finish(&mut self) -> Result<(), DuplicateName> {
+        self.shapes.shrink();
+        self.records.shrink_to_fit();
+        self.seldom.shrink_to_fit();
+        self.extra.shrink_to_fit();
+        self.hashed.shrink_to_fit();
+        self.hashes.shrink_to_fit();
+        self.names.index()
+    }
+
+    /// Bytes that everything takes.
+    fn memory(&self) -> u64 {
+        let records = size_of_val::<[Record]>(&self.records);
+        let seldom = size_of_val::<[Seldom]>(&self.seldom);
+        let hashed = size_of_val::<[usize]>(&self.hashed);
+        let hashes = size_of_val::<[[u8; 32]]>(&self.hashes);
+        let parts = [records, seldom, hashed, hashes, self.extra.len()];
+        let parts = parts
+            .iter()
+            .fold(0u64, |sum, &part| sum.saturating_add(part as u64));
+        parts
+            .saturating_add(self.names.memory())
+            .saturating_add(self.shapes.memory())
+    }
+
+    pub(crate) fn shape(&self, record: &Record) -> &Shape {
+        self.shapes.get(record.shape)
+    }
+
+    fn seldom(&self, ordinal: usize) -> Option<&Seldom> {
+        let at = self
+            .seldom
+            .binary_search_by_key(&ordinal, |seldom| seldom.ordinal);
+        at.ok().and_then(|at| self.seldom.get(at))
+    }
+
+    pub(crate) fn flags(&self, ordinal: usize) -> u64 {
+        self.seldom(ordinal).map_or(0, |seldom| seldom.flags)
+    }
+
+    pub(crate) fn quant_id(&self, ordinal: usize) -> Option<i64> {
+        self.seldom(ordinal)?.quant_id
+    }
+
+    /// The pairs that are kept of a tensor, one after the other.
+    pub(crate) fn extra(&self, ordinal: usize) -> &[u8] {
+        let seldom = self.seldom(ordinal);
+        let extra = seldom.and_then(|seldom| self.extra.get(seldom.extra.clone()));
+        extra.unwrap_or_default()
+    }
+
+    pub(crate) fn hash(&self, ordinal: usize) -> Option<&[u8; 32]> {
+        // Mostly all have one, and then the ordinal is the place.
+        let at = match self.hashed.get(ordinal) {
+            Some(&hashed) if hashed == ordinal => ordinal,
+            _ => self.hashed.binary_search(&ordinal).ok()?,
+        };
+        self.hashes.get(at)
+    }
 }
 
 /// The highest rank that is read, whatever the limits.

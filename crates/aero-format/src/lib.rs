@@ -61,6 +61,7 @@ extern crate alloc;
 
 mod chunk;
 mod dtype;
+mod entry;
 mod error;
 mod index;
 mod integrity;
@@ -78,10 +79,11 @@ mod write;
 
 pub use chunk::{Chunk, FourCc};
 pub use dtype::DTypeCode;
+pub use entry::Entry;
 pub use error::{BuildError, Error, Rule, TRUNCATED, Unsupported};
 pub use layout::MAGIC;
 pub use limits::Limits;
-pub use read::{Archive, Entry, ReadOptions};
+pub use read::{Archive, ReadOptions};
 #[cfg(feature = "std")]
 pub use set::Set;
 #[cfg(feature = "mmap")]

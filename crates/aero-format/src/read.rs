@@ -1,4 +1,3 @@
-use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -8,17 +7,18 @@ use core::fmt;
 use core::ops::Range;
 
 use tensor_core::{
-    ArchiveId, At, Bytes, DType, Item, Order, Outcome, Report, Shape, Source, Tensor, Ticker,
-    Value, VerifyOptions, Window, parallel,
+    At, Bytes, DType, Entries, HasEntries, Item, Outcome, Report, Source, Tensor, Ticker, Value,
+    VerifyOptions, Window, parallel,
 };
 
 use crate::chunk::{Chunk, FourCc};
-use crate::index::{Control, FIELDS, Index};
+use crate::entry::Entry;
+use crate::index::{Control, Index};
 use crate::integrity::{hex, parse_phsh, payload};
 use crate::layout::inside;
 use crate::msgpack::{Decoder, Fault};
 use crate::tree::blake3_of;
-use crate::{BuildError, DTypeCode, Error, Limits, Result, Rule, Unsupported};
+use crate::{BuildError, Error, Limits, Result, Rule, Unsupported};
 
 /// How to open a file.
 #[derive(Clone, Copy, Debug)]
@@ -53,94 +53,6 @@ pub struct Archive {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) index: Arc<Index>,
     options: ReadOptions,
-}
-
-/// One tensor of an [`Archive`] or a `Set`, as the tensor index describes it.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    pub(crate) archive: ArchiveId,
-    pub(crate) ordinal: usize,
-    pub(crate) name: Box<str>,
-    pub(crate) code: DTypeCode,
-    pub(crate) shape: Shape,
-    pub(crate) shard_id: u32,
-    pub(crate) data_off: u64,
-    pub(crate) data_len: u64,
-    pub(crate) offset: u64,
-    /// Bytes that count, `None` where the dtype is unknown.
-    pub(crate) len: Option<u64>,
-    pub(crate) flags: u64,
-    pub(crate) hash_b3: Option<[u8; 32]>,
-    pub(crate) quant_id: Option<i64>,
-    /// Where in the index the tensor's map is.
-    pub(crate) raw: Range<usize>,
-}
-
-impl Entry {
-    /// The name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The dtype code as stored.
-    pub fn dtype_code(&self) -> DTypeCode {
-        self.code
-    }
-
-    /// The dtype: [`DType::Opaque`] for packed data, `None` where the code is unknown.
-    pub fn dtype(&self) -> Option<DType> {
-        self.code.dtype()
-    }
-
-    /// The dims, outermost first.
-    pub fn shape(&self) -> &Shape {
-        &self.shape
-    }
-
-    /// Always row-major.
-    pub fn order(&self) -> Order {
-        Order::RowMajor
-    }
-
-    /// Absolute offset of the data in its file; 0 where that is a part of a set.
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// Bytes that the tensor takes in the file: data_len, which may be more than it needs.
-    pub fn stored_len(&self) -> Option<u64> {
-        Some(self.data_len)
-    }
-
-    /// Bytes of the data, `None` where the dtype is unknown.
-    pub fn nbytes(&self) -> Option<u64> {
-        self.len
-    }
-
-    /// The shard that holds the data; in a set counted through all parts.
-    pub fn shard_id(&self) -> u32 {
-        self.shard_id
-    }
-
-    /// Offset of the data within its shard.
-    pub fn data_off(&self) -> u64 {
-        self.data_off
-    }
-
-    /// The flags; no bit has a meaning yet.
-    pub fn flags(&self) -> u64 {
-        self.flags
-    }
-
-    /// BLAKE3-256 of the data, where the index has it.
-    pub fn hash_b3(&self) -> Option<&[u8; 32]> {
-        self.hash_b3.as_ref()
-    }
-
-    /// Which quantization descriptor of the JSON metadata describes the data.
-    pub fn quant_id(&self) -> Option<i64> {
-        self.quant_id
-    }
 }
 
 impl Archive {
@@ -203,13 +115,26 @@ impl Archive {
     }
 
     /// All tensors, in index order.
-    pub fn entries(&self) -> &[Entry] {
-        &self.index.entries
+    ///
+    /// ```
+    /// # use aero_format::{Archive, Builder, Tensor};
+    /// # let mut builder = Builder::new();
+    /// # builder.tensor("w", Tensor::from_slice(&[1.0f32], &[1])?)?;
+    /// # let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// for entry in archive.entries() {
+    ///     println!("{} {}", entry.name(), entry.shape());
+    /// }
+    /// assert_eq!(archive.entries().len(), 1);
+    /// assert_eq!(archive.entries().get(0).unwrap().name(), "w");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn entries(&self) -> Entries<'_, Self> {
+        Entries::of(self)
     }
 
     /// The tensor of this name.
-    pub fn entry(&self, name: &str) -> Option<&Entry> {
-        self.index.find(name)
+    pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
+        self.entry_at(self.index.tensors.names.find(name)?)
     }
 
     /// All chunks, in TOC order.
@@ -295,20 +220,14 @@ impl Archive {
 
     /// Everything that the index says about a tensor beyond the fields that the format writes,
     /// and `quant_params`.
-    pub fn extra(&self, entry: &Entry) -> Vec<(String, Value)> {
-        let raw = self.index.tidx.get(entry.raw.clone()).unwrap_or_default();
-        let mut decoder = Decoder::new(raw, self.options.limits.max_depth);
+    pub fn extra(&self, entry: Entry<'_>) -> Vec<(String, Value)> {
+        let pairs = entry.index.tensors.extra(entry.ordinal);
+        let mut decoder = Decoder::new(pairs, self.options.limits.max_depth);
         let mut extra = Vec::new();
         // The index was decoded before, so nothing here fails.
-        for _ in 0..decoder.map().unwrap_or(0) {
-            let Ok(key) = decoder.key() else { break };
-            match (key, decoder.value()) {
-                (Some(key), Ok(value)) if key == "quant_params" || !FIELDS.contains(&key) => {
-                    extra.push((key.to_string(), value));
-                }
-                (_, Ok(_)) => {}
-                (_, Err(_)) => break,
-            }
+        while let (false, Ok(Some(key))) = (decoder.is_at_end(), decoder.key()) {
+            let Ok(value) = decoder.value() else { break };
+            extra.push((key.to_string(), value));
         }
         extra
     }
@@ -321,7 +240,7 @@ impl Archive {
     /// [`Error::Unsupported`] where the dtype is unknown or the data is in the parts of a set,
     /// [`BuildError::ForeignEntry`] where the entry is another archive's, or what the source
     /// fails with.
-    pub fn read(&self, entry: &Entry) -> Result<Tensor> {
+    pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
         let (dtype, range) = self.locate(entry)?;
         let data = if self.options.salvage {
             let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
@@ -331,9 +250,9 @@ impl Archive {
         } else {
             self.source.read(range)?
         };
-        Tensor::new(dtype, entry.shape.clone(), data).map_err(|error| {
+        Tensor::new(dtype, entry.shape().clone(), data).map_err(|error| {
             BuildError::Shape {
-                name: entry.name.to_string(),
+                name: entry.name().to_string(),
                 error,
             }
             .into()
@@ -345,7 +264,7 @@ impl Archive {
     ///
     /// # Errors
     /// As [`read`](Self::read), and [`BuildError::BufferLength`].
-    pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
+    pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (_, range) = self.locate(entry)?;
         let (expected, got) = (range.end - range.start, out.len() as u64);
         if expected != got {
@@ -354,7 +273,7 @@ impl Archive {
         if !self.options.salvage {
             return Ok(self.source.read_into(range.start, out)?);
         }
-        if entry.data_len == expected {
+        if entry.record.data_len == expected {
             self.source.read_into(range.start, out)?;
             return self.salvaged(entry, || Ok(blake3::hash(out).into()));
         }
@@ -368,7 +287,7 @@ impl Archive {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn data(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+    pub fn data(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         let (_, range) = self.locate(entry)?;
         self.check_stored(entry)?;
         Ok(Arc::new(Window::new(self.source.clone(), range)?))
@@ -380,7 +299,7 @@ impl Archive {
     /// # Errors
     /// [`BuildError::ForeignEntry`] where the entry is another archive's, [`Error::Unsupported`]
     /// where the data is in the parts of a set, or what the source fails with.
-    pub fn stored(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+    pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         let range = self.stored_range(entry)?;
         self.check_stored(entry)?;
         Ok(Arc::new(Window::new(self.source.clone(), range)?))
@@ -413,15 +332,15 @@ impl Archive {
     /// # Errors
     /// [`Rule::PhshDigest`] where a page is damaged, [`Rule::Phsh`] where the shard has no page
     /// hashes, and as [`read`](Self::read).
-    pub fn read_verified(&self, entry: &Entry, range: Range<u64>) -> Result<Bytes> {
+    pub fn read_verified(&self, entry: Entry<'_>, range: Range<u64>) -> Result<Bytes> {
         let (_, data) = self.locate(entry)?;
         let wanted = data.start.saturating_add(range.start)..data.start.saturating_add(range.end);
         if range.start > range.end || wanted.end > data.end {
             let (expected, got) = (data.end - data.start, range.end);
             return Err(BuildError::BufferLength { expected, got }.into());
         }
-        let name = format!("weights.shard{}", entry.shard_id);
-        let at = At::new(entry.offset, "digests");
+        let name = format!("weights.shard{}", entry.shard_id());
+        let at = At::new(entry.offset(), "digests");
         let missing = || Error::Invalid {
             rule: Rule::Phsh,
             at,
@@ -531,7 +450,10 @@ impl Archive {
         }
         if options.strict {
             for entry in entries {
-                if entry.len.is_some_and(|len| len < entry.data_len) {
+                if entry
+                    .nbytes()
+                    .is_some_and(|len| len < entry.record.data_len)
+                {
                     let name = entry.name();
                     report
                         .warnings
@@ -557,8 +479,8 @@ impl Archive {
         // Tensors may share their bytes, which are hashed once.
         let mut ranges = Vec::new();
         if !self.index.in_parts {
-            let hashed = entries.iter().filter(|entry| entry.hash_b3.is_some());
-            ranges.extend(hashed.map(|entry| (entry.offset, entry.data_len)));
+            let hashed = entries.iter().filter(|entry| entry.hash_b3().is_some());
+            ranges.extend(hashed.map(|entry| (entry.offset(), entry.record.data_len)));
             ranges.sort_unstable();
             ranges.dedup();
         }
@@ -570,13 +492,13 @@ impl Archive {
             }
         })?;
         for entry in entries {
-            let at = ranges.binary_search(&(entry.offset, entry.data_len));
+            let at = ranges.binary_search(&(entry.offset(), entry.record.data_len));
             let found = at.ok().and_then(|at| hashes.get(at).copied().flatten());
             let Some(item) = self.verify_tensor(entry, prefix, damaged, found)? else {
                 continue;
             };
             if item.outcome == Outcome::Failed {
-                let shard = format!("weights.shard{}", entry.shard_id);
+                let shard = format!("weights.shard{}", entry.shard_id());
                 let of_it = of_shards.iter().filter(|(_, name)| *name == shard);
                 for (at, _) in of_it {
                     if let Some(item) = report.items.get_mut(*at) {
@@ -651,7 +573,7 @@ impl Archive {
     /// What is known about a tensor, of whose bytes `found` is the hash.
     fn verify_tensor(
         &self,
-        entry: &Entry,
+        entry: Entry<'_>,
         prefix: &str,
         damaged: &BTreeSet<&str>,
         found: Option<[u8; 32]>,
@@ -659,7 +581,12 @@ impl Archive {
         let name = format!("{prefix}{}", entry.name());
         let unsupported = match entry.dtype() {
             Some(_) => None,
-            None => Some(Unsupported::DType { code: entry.code.0 }.to_string()),
+            None => Some(
+                Unsupported::DType {
+                    code: entry.dtype_code().0,
+                }
+                .to_string(),
+            ),
         };
         let mut item = if self.index.in_parts {
             let Some(note) = unsupported else {
@@ -668,7 +595,7 @@ impl Archive {
             return Ok(Some(Item::new(name, Outcome::Unsupported).with_note(note)));
         } else if let Err(error) = self.stored_range(entry) {
             failed(name, error)?
-        } else if let Some((expected, found)) = entry.hash_b3.zip(found) {
+        } else if let Some((expected, found)) = entry.hash_b3().copied().zip(found) {
             Item::compared(name, hex(&expected), hex(&found)).with_note("hash_b3")
         } else if let Some(shard) = self.damaged_shard(entry, damaged) {
             // Without a hash of its own it is as good as its shard.
@@ -694,7 +621,7 @@ impl Archive {
     }
 
     /// The shard of a tensor, where it is among the damaged ones.
-    fn damaged_shard(&self, entry: &Entry, damaged: &BTreeSet<&str>) -> Option<&Chunk> {
+    fn damaged_shard(&self, entry: Entry<'_>, damaged: &BTreeSet<&str>) -> Option<&Chunk> {
         if damaged.is_empty() {
             return None;
         }
@@ -702,8 +629,8 @@ impl Archive {
         shard.filter(|shard| damaged.contains(shard.name()))
     }
 
-    fn shard(&self, entry: &Entry) -> Option<&Chunk> {
-        let name = format!("weights.shard{}", entry.shard_id);
+    fn shard(&self, entry: Entry<'_>) -> Option<&Chunk> {
+        let name = format!("weights.shard{}", entry.shard_id());
         self.index.chunk(FourCc::WTSH, &name)
     }
 
@@ -760,11 +687,11 @@ impl Archive {
     }
 
     /// Where all bytes are that the index gives a tensor; its hash is over these.
-    pub(crate) fn stored_range(&self, entry: &Entry) -> Result<Range<u64>> {
-        if entry.archive != self.index.id {
+    pub(crate) fn stored_range(&self, entry: Entry<'_>) -> Result<Range<u64>> {
+        if !entry.is_of(&self.index) {
             return Err(BuildError::ForeignEntry.into());
         }
-        let at = At::new(entry.offset, "data").entry(entry.ordinal as u64);
+        let at = At::new(entry.offset(), "data").entry(entry.ordinal as u64);
         if self.index.in_parts {
             return Err(Error::Unsupported {
                 what: Unsupported::InParts,
@@ -773,12 +700,18 @@ impl Archive {
         }
         // A salvaging reader opens files that were cut.
         let rule = Rule::TidxDataRange;
-        inside(self.file_len(), entry.offset, entry.data_len, rule, at)?;
-        Ok(entry.offset..entry.offset + entry.data_len)
+        inside(
+            self.file_len(),
+            entry.offset(),
+            entry.record.data_len,
+            rule,
+            at,
+        )?;
+        Ok(entry.offset()..entry.offset() + entry.record.data_len)
     }
 
     /// A salvaging reader's check of bytes that are read later.
-    fn check_stored(&self, entry: &Entry) -> Result<()> {
+    fn check_stored(&self, entry: Entry<'_>) -> Result<()> {
         if !self.options.salvage {
             return Ok(());
         }
@@ -789,11 +722,11 @@ impl Archive {
     }
 
     /// Whether a salvaging reader may give a tensor away whose bytes have `digest`.
-    fn salvaged(&self, entry: &Entry, digest: impl FnOnce() -> Result<[u8; 32]>) -> Result<()> {
-        match entry.hash_b3 {
-            Some(expected) if digest()? == expected => Ok(()),
+    fn salvaged(&self, entry: Entry<'_>, digest: impl FnOnce() -> Result<[u8; 32]>) -> Result<()> {
+        match entry.hash_b3() {
+            Some(expected) if digest()? == *expected => Ok(()),
             Some(_) => {
-                let at = At::new(entry.offset, "hash_b3").entry(entry.ordinal as u64);
+                let at = At::new(entry.offset(), "hash_b3").entry(entry.ordinal as u64);
                 let rule = Rule::TensorHash;
                 Err(Error::Invalid { rule, at })
             }
@@ -803,7 +736,7 @@ impl Archive {
 
     /// Without a hash of its own a tensor is as good as its shard. One that is cut has no hash to
     /// hold it against: what lies before the cut is as it was.
-    fn check_shard(&self, entry: &Entry) -> Result<()> {
+    fn check_shard(&self, entry: Entry<'_>) -> Result<()> {
         let Some(shard) = self.shard(entry) else {
             return Ok(());
         };
@@ -836,29 +769,49 @@ impl Archive {
     }
 
     /// Where the entry's bytes are, after checking that it is ours and known.
-    fn locate(&self, entry: &Entry) -> Result<(DType, Range<u64>)> {
-        if entry.archive != self.index.id {
+    fn locate(&self, entry: Entry<'_>) -> Result<(DType, Range<u64>)> {
+        if !entry.is_of(&self.index) {
             return Err(BuildError::ForeignEntry.into());
         }
-        let at = At::new(entry.offset, "dtype").entry(entry.ordinal as u64);
+        let at = At::new(entry.offset(), "dtype").entry(entry.ordinal as u64);
         if self.index.in_parts {
             return Err(Error::Unsupported {
                 what: Unsupported::InParts,
                 at,
             });
         }
-        match (entry.dtype(), entry.len) {
+        match (entry.dtype(), entry.nbytes()) {
             (Some(dtype), Some(len)) => {
                 // A salvaging reader opens files that were cut.
                 let rule = Rule::TidxDataRange;
-                inside(self.file_len(), entry.offset, entry.data_len, rule, at)?;
-                Ok((dtype, entry.offset..entry.offset + len))
+                inside(
+                    self.file_len(),
+                    entry.offset(),
+                    entry.record.data_len,
+                    rule,
+                    at,
+                )?;
+                Ok((dtype, entry.offset()..entry.offset() + len))
             }
             _ => {
-                let what = Unsupported::DType { code: entry.code.0 };
+                let what = Unsupported::DType {
+                    code: entry.dtype_code().0,
+                };
                 Err(Error::Unsupported { what, at })
             }
         }
+    }
+}
+
+impl HasEntries for Archive {
+    type Entry<'a> = Entry<'a>;
+
+    fn entry_count(&self) -> usize {
+        self.index.tensors.records.len()
+    }
+
+    fn entry_at(&self, position: usize) -> Option<Entry<'_>> {
+        Entry::of(&self.index, position)
     }
 }
 

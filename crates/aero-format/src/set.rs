@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tensor_core::{
-    At, FileId, FileSource, Report, Source, SourceError, Tensor, Value, VerifyOptions,
+    At, Entries, FileId, FileSource, HasEntries, Report, Source, SourceError, Tensor, Value,
+    VerifyOptions,
 };
 
-use crate::read::{Archive, Entry};
+use crate::entry::Entry;
+use crate::read::Archive;
 use crate::set_json::{self, Listed, Part, Place, at_path, listed, text_at};
 use crate::{BuildError, Error, ReadOptions, Result, Rule, Unsupported};
 
@@ -61,12 +63,12 @@ impl Set {
     }
 
     /// All tensors, in index order.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> Entries<'_, Archive> {
         self.inner.index.entries()
     }
 
     /// The tensor of this name.
-    pub fn entry(&self, name: &str) -> Option<&Entry> {
+    pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
         self.inner.index.entry(name)
     }
 
@@ -130,13 +132,13 @@ impl Set {
     }
 
     /// The part that a tensor's shard is in, as the set names it; `None` where no part has it.
-    pub fn part_of(&self, entry: &Entry) -> Option<&str> {
-        let ordinal = *self.inner.shards.get(&entry.shard_id)?;
+    pub fn part_of(&self, entry: Entry<'_>) -> Option<&str> {
+        let ordinal = *self.inner.shards.get(&entry.shard_id())?;
         self.inner.parts.get(ordinal).map(|part| &*part.name)
     }
 
     /// Everything else that index or part says about a tensor.
-    pub fn extra(&self, entry: &Entry) -> Vec<(String, Value)> {
+    pub fn extra(&self, entry: Entry<'_>) -> Vec<(String, Value)> {
         self.inner.index.extra(entry)
     }
 
@@ -144,18 +146,18 @@ impl Set {
     ///
     /// # Errors
     /// As [`Archive::read`], and what its part breaks.
-    pub fn read(&self, entry: &Entry) -> Result<Tensor> {
-        let (archive, inner) = self.inner.locate(entry)?;
-        archive.read(&inner)
+    pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
+        let (archive, inside) = self.inner.locate(entry)?;
+        archive.read(at(&archive, inside)?)
     }
 
     /// Reads a tensor's little-endian bytes into `out`, which has its exact length.
     ///
     /// # Errors
     /// As [`read`](Self::read), and [`BuildError::BufferLength`].
-    pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
-        let (archive, inner) = self.inner.locate(entry)?;
-        archive.read_into(&inner, out)
+    pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
+        let (archive, inside) = self.inner.locate(entry)?;
+        archive.read_into(at(&archive, inside)?, out)
     }
 
     /// A tensor's little-endian bytes as a source of their own, which opens the part whenever it
@@ -163,9 +165,9 @@ impl Set {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn data(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
-        let (archive, inner) = self.inner.locate(entry)?;
-        let size = archive.data(&inner)?.size();
+    pub fn data(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
+        let (archive, inside) = self.inner.locate(entry)?;
+        let size = archive.data(at(&archive, inside)?)?.size();
         self.inner.source(entry, size, false)
     }
 
@@ -173,9 +175,9 @@ impl Set {
     ///
     /// # Errors
     /// As [`Archive::stored`], and what its part breaks.
-    pub fn stored(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
-        let (archive, inner) = self.inner.find(entry)?;
-        let size = archive.stored(&inner)?.size();
+    pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
+        let (archive, inside) = self.inner.find(entry)?;
+        let size = archive.stored(at(&archive, inside)?)?.size();
         self.inner.source(entry, size, true)
     }
 
@@ -255,23 +257,25 @@ impl Inner {
         Ok(archive)
     }
 
-    /// The part that holds a tensor of a known dtype, and its entry there.
-    fn locate(&self, entry: &Entry) -> Result<(Archive, Entry)> {
-        if entry.archive == self.index.index.id && entry.dtype().is_none() {
+    /// The part that holds a tensor of a known dtype, and its position there.
+    fn locate(&self, entry: Entry<'_>) -> Result<(Archive, usize)> {
+        if entry.is_of(&self.index.index) && entry.dtype().is_none() {
             let at = At::new(0, "shards").entry(entry.ordinal as u64);
-            let what = Unsupported::DType { code: entry.code.0 };
+            let what = Unsupported::DType {
+                code: entry.dtype_code().0,
+            };
             return Err(Error::Unsupported { what, at });
         }
         self.find(entry)
     }
 
-    /// The part that holds a tensor, and its entry there, after checking that both agree.
-    fn find(&self, entry: &Entry) -> Result<(Archive, Entry)> {
-        if entry.archive != self.index.index.id {
+    /// The part that holds a tensor, and its position there, after checking that both agree.
+    fn find(&self, entry: Entry<'_>) -> Result<(Archive, usize)> {
+        if !entry.is_of(&self.index.index) {
             return Err(BuildError::ForeignEntry.into());
         }
         let at = At::new(0, "shards").entry(entry.ordinal as u64);
-        let ordinal = self.shards.get(&entry.shard_id);
+        let ordinal = self.shards.get(&entry.shard_id());
         let ordinal = *ordinal.ok_or(Error::Invalid {
             rule: Rule::SetShard,
             at,
@@ -279,12 +283,12 @@ impl Inner {
         let archive = self.part(ordinal)?;
         // Shards are counted anew in each part, so the name is what finds the tensor there.
         let inside = archive.entry(entry.name()).filter(|inside| {
-            inside.code == entry.code
-                && inside.shape == entry.shape
-                && inside.data_len == entry.data_len
-                && inside.data_off == entry.data_off
+            inside.dtype_code() == entry.dtype_code()
+                && inside.shape() == entry.shape()
+                && inside.stored_len() == entry.stored_len()
+                && inside.data_off() == entry.data_off()
         });
-        let Some(inside) = inside.cloned() else {
+        let Some(inside) = inside else {
             return Err(Error::Invalid {
                 rule: Rule::SetTensor,
                 at,
@@ -299,12 +303,18 @@ impl Inner {
             let rule = Rule::SetTensor;
             return Err(Error::Invalid { rule, at });
         }
+        let inside = inside.ordinal;
         Ok((archive, inside))
     }
 
     /// A tensor's bytes as a source that opens the part whenever it is read.
-    fn source(self: &Arc<Self>, entry: &Entry, size: u64, stored: bool) -> Result<Arc<dyn Source>> {
-        let part = self.shards.get(&entry.shard_id);
+    fn source(
+        self: &Arc<Self>,
+        entry: Entry<'_>,
+        size: u64,
+        stored: bool,
+    ) -> Result<Arc<dyn Source>> {
+        let part = self.shards.get(&entry.shard_id());
         let part = part.and_then(|ordinal| self.parts.get(*ordinal));
         Ok(Arc::new(InPart {
             set: self.clone(),
@@ -319,11 +329,17 @@ impl Inner {
     fn unlisted<'a>(&'a self, ordinal: usize, part: &'a Archive) -> impl Iterator<Item = &'a str> {
         let is_listed = move |name: &str| {
             let listed = self.index.entry(name);
-            listed.is_some_and(|entry| self.shards.get(&entry.shard_id) == Some(&ordinal))
+            listed.is_some_and(|entry| self.shards.get(&entry.shard_id()) == Some(&ordinal))
         };
-        let names = part.entries().iter().map(Entry::name);
+        let names = part.entries().map(|entry| entry.name());
         names.filter(move |name| !is_listed(name))
     }
+}
+
+/// The entry at a position that another look-up found.
+fn at(archive: &Archive, position: usize) -> Result<Entry<'_>> {
+    let entry = archive.entry_at(position);
+    entry.ok_or_else(|| BuildError::ForeignEntry.into())
 }
 
 /// Whether two hashes of one tensor do not contradict each other.
@@ -353,12 +369,11 @@ impl Source for InPart {
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
         self.check(offset, out.len() as u64)?;
         let data = || {
-            let entry = self.set.index.entries().get(self.ordinal);
-            let entry = entry.ok_or(BuildError::ForeignEntry)?;
-            let (archive, inside) = self.set.find(entry)?;
+            let (archive, inside) = self.set.find(at(&self.set.index, self.ordinal)?)?;
+            let inside = at(&archive, inside)?;
             match self.stored {
-                true => archive.stored(&inside),
-                false => archive.data(&inside),
+                true => archive.stored(inside),
+                false => archive.data(inside),
             }
         };
         let data = data().map_err(|error| match error {
@@ -486,8 +501,7 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
         .map_err(|error| error.in_file(index_path))?;
     if let Some(entry) = index
         .entries()
-        .iter()
-        .find(|entry| !shards.contains_key(&entry.shard_id))
+        .find(|entry| !shards.contains_key(&entry.shard_id()))
     {
         let at = At::new(0, "shard_id").entry(entry.ordinal as u64);
         return Err(Error::Invalid {

@@ -337,7 +337,7 @@ impl Builder {
     ///
     /// # Errors
     /// As [`copy_as`](Self::copy_as).
-    pub fn copy(&mut self, archive: &crate::Archive, entry: &crate::Entry) -> Result<&mut Self> {
+    pub fn copy(&mut self, archive: &crate::Archive, entry: crate::Entry<'_>) -> Result<&mut Self> {
         self.copy_as(entry.name(), archive, entry)
     }
 
@@ -349,7 +349,7 @@ impl Builder {
         &mut self,
         name: impl Into<String>,
         archive: &crate::Archive,
-        entry: &crate::Entry,
+        entry: crate::Entry<'_>,
     ) -> Result<&mut Self> {
         let data = archive.stored(entry)?;
         self.coded(name, entry.dtype_code(), entry.shape().clone(), data)?;

@@ -89,24 +89,7 @@ impl NameTable {
     /// # Errors
     /// The first name that is there twice.
     pub fn of<T>(list: &[T], name_of: impl Fn(&T) -> &str) -> Result<Self, DuplicateName> {
-        /// As many reads as a core has on their way to memory at once.
-        const BATCH: usize = 16;
-        let mut table = Self::with_capacity(list.len());
-        let mut position = 0;
-        for batch in list.chunks(BATCH) {
-            let mut hashes = [0; BATCH];
-            for (hash, item) in hashes.iter_mut().zip(batch) {
-                *hash = table.hasher.hash_one(name_of(item));
-            }
-            // Read all slots now, not each when it is needed: they are far apart.
-            let slot = |hash| table.slots.get(table.home(hash)).map_or(0, |slot| slot.0);
-            core::hint::black_box(hashes.map(slot));
-            for hash in hashes.into_iter().take(batch.len()) {
-                table.insert_hashed(list, &name_of, position, hash)?;
-                position += 1;
-            }
-        }
-        Ok(table)
+        Self::of_positions(list.len(), |at| list.get(at).map_or("", &name_of))
     }
 
     /// The table of so many names that are in no list: `name_at` knows the one at a position.
@@ -126,18 +109,22 @@ impl NameTable {
         names: usize,
         name_at: impl Fn(usize) -> &'a str,
     ) -> Result<Self, DuplicateName> {
+        /// As many reads as a core has on their way to memory at once.
+        const BATCH: usize = 16;
         let mut table = Self::with_capacity(names);
-        for second in 0..names {
-            let name = name_at(second);
-            let hash = table.hasher.hash_one(name);
-            match table.slot(hash, |at| name_at(at) == name) {
-                Ok(first) => return Err(DuplicateName { first, second }),
-                Err(free) => {
-                    if let Some(slot) = table.slots.get_mut(free) {
-                        *slot = Slot::new(second, hash);
-                        table.len += 1;
-                    }
-                }
+        for start in (0..names).step_by(BATCH) {
+            let batch = start..names.min(start.saturating_add(BATCH));
+            let mut hashes = [0; BATCH];
+            for (hash, at) in hashes.iter_mut().zip(batch.clone()) {
+                *hash = table.hasher.hash_one(name_at(at));
+            }
+            // Read all slots now, not each when it is needed: they are far apart.
+            let slot = |hash| table.slots.get(table.home(hash)).map_or(0, |slot| slot.0);
+            core::hint::black_box(hashes.map(slot));
+            for (hash, second) in hashes.into_iter().zip(batch) {
+                table
+                    .insert_hashed(&name_at, second, hash)
+                    .map_err(|first| DuplicateName { first, second })?;
             }
         }
         Ok(table)
@@ -158,7 +145,12 @@ impl NameTable {
         }
         let name = list.get(position).map_or("", &name_of);
         let hash = self.hasher.hash_one(name);
-        self.insert_hashed(list, &name_of, position, hash)
+        let name_at = |at: usize| list.get(at).map_or("", &name_of);
+        self.insert_hashed(&name_at, position, hash)
+            .map_err(|first| DuplicateName {
+                first,
+                second: position,
+            })
     }
 
     /// Makes room for as many names again.
@@ -177,20 +169,15 @@ impl NameTable {
         }
     }
 
-    /// The table has a free slot.
-    fn insert_hashed<T>(
+    /// Adds a name to a table that has a free slot, or gives the position that has the same one.
+    fn insert_hashed<'a>(
         &mut self,
-        list: &[T],
-        name_of: &impl Fn(&T) -> &str,
+        name_at: &impl Fn(usize) -> &'a str,
         position: usize,
         hash: u64,
-    ) -> Result<(), DuplicateName> {
-        let name_at = |at: usize| list.get(at).map_or("", name_of);
+    ) -> Result<(), usize> {
         match self.slot(hash, |at| name_at(at) == name_at(position)) {
-            Ok(first) => Err(DuplicateName {
-                first,
-                second: position,
-            }),
+            Ok(first) => Err(first),
             Err(free) => {
                 if let Some(slot) = self.slots.get_mut(free) {
                     *slot = Slot::new(position, hash);

@@ -63,10 +63,10 @@ pub enum Entry<'a> {
     Burnpack(&'a burnpack_format::Entry),
     /// Of an AERO file.
     #[cfg(feature = "aero")]
-    Aero(&'a aero_format::Entry),
+    Aero(aero_format::Entry<'a>),
     /// Of a set of AERO files.
     #[cfg(feature = "aero")]
-    AeroSet(&'a aero_format::Entry),
+    AeroSet(aero_format::Entry<'a>),
     /// Of a primitiv file.
     #[cfg(feature = "primitiv")]
     Primitiv(&'a primitiv_format::Entry),
@@ -360,9 +360,9 @@ impl Archive {
             #[cfg(feature = "burnpack")]
             Self::Burnpack(archive) => archive.entries().iter().map(Entry::Burnpack).collect(),
             #[cfg(feature = "aero")]
-            Self::Aero(archive) => archive.entries().iter().map(Entry::Aero).collect(),
+            Self::Aero(archive) => archive.entries().map(Entry::Aero).collect(),
             #[cfg(feature = "aero")]
-            Self::AeroSet(archive) => archive.entries().iter().map(Entry::AeroSet).collect(),
+            Self::AeroSet(archive) => archive.entries().map(Entry::AeroSet).collect(),
             #[cfg(feature = "primitiv")]
             Self::Primitiv(archive) => archive.entries().iter().map(Entry::Primitiv).collect(),
             #[cfg(feature = "safetensors")]
@@ -450,7 +450,7 @@ impl Archive {
     pub fn part_of(&self, entry: &Entry<'_>) -> Option<&str> {
         match (self, entry) {
             #[cfg(feature = "aero")]
-            (Self::AeroSet(set), Entry::AeroSet(entry)) => set.part_of(entry),
+            (Self::AeroSet(set), Entry::AeroSet(entry)) => set.part_of(*entry),
             #[cfg(feature = "safetensors")]
             (Self::SafetensorsSet(set), Entry::SafetensorsSet(entry)) => set.shard_of(entry),
             _ => None,
@@ -476,7 +476,7 @@ impl Archive {
     /// # Errors
     /// What the codec finds; an entry of another archive is an error.
     pub fn read_entry(&self, entry: &Entry<'_>) -> Result<Tensor> {
-        with_both!(self, entry, (archive, entry) => Ok(archive.read(entry)?), else foreign())
+        with_both!(self, entry, (archive, entry) => Ok(archive.read(*entry)?), else foreign())
     }
 
     /// A tensor's decoded, little-endian bytes as a source, in stored order.
@@ -484,7 +484,7 @@ impl Archive {
     /// # Errors
     /// As [`read_entry`](Self::read_entry).
     pub fn data(&self, entry: &Entry<'_>) -> Result<Arc<dyn Source>> {
-        with_both!(self, entry, (archive, entry) => Ok(archive.data(entry)?), else foreign())
+        with_both!(self, entry, (archive, entry) => Ok(archive.data(*entry)?), else foreign())
     }
 
     /// A tensor's bytes as the file stores them, whatever its dtype.
@@ -492,7 +492,7 @@ impl Archive {
     /// # Errors
     /// What the codec finds; an entry of another archive is an error.
     pub fn stored(&self, entry: &Entry<'_>) -> Result<Arc<dyn Source>> {
-        with_both!(self, entry, (archive, entry) => Ok(archive.stored(entry)?), else foreign())
+        with_both!(self, entry, (archive, entry) => Ok(archive.stored(*entry)?), else foreign())
     }
 
     /// Whether the file's metadata says that its dims are in the other order.
@@ -517,11 +517,11 @@ impl Archive {
             }
             #[cfg(feature = "aero")]
             (Self::Aero(archive), Entry::Aero(entry)) => {
-                crate::codec::aero::model_tensor(archive, entry, about)
+                crate::codec::aero::model_tensor(archive, *entry, about)
             }
             #[cfg(feature = "aero")]
             (Self::AeroSet(archive), Entry::AeroSet(entry)) => {
-                crate::codec::aero::set_tensor(archive, entry, about)
+                crate::codec::aero::set_tensor(archive, *entry, about)
             }
             #[cfg(feature = "primitiv")]
             (Self::Primitiv(archive), Entry::Primitiv(entry)) => {
@@ -732,7 +732,7 @@ impl<'a> Entry<'a> {
     pub fn says_as(&self, other: &Entry<'_>) -> bool {
         match (self, other) {
             #[cfg(feature = "ztensor")]
-            (Self::Ztensor(entry), Entry::Ztensor(other)) => entry.says_as(other),
+            (Self::Ztensor(entry), Entry::Ztensor(other)) => entry.says_as(*other),
             _ => false,
         }
     }

@@ -45,40 +45,40 @@ pub(crate) trait Describe {
 }
 
 /// What a listing says about a tensor beside name, shape and place.
-pub(crate) trait DescribeEntry {
+pub(crate) trait DescribeEntry<'a>: Copy {
     /// The file's own name of the dtype.
-    fn stored_dtype(&self) -> Cow<'_, str>;
+    fn stored_dtype(self) -> Cow<'a, str>;
 
     /// Bytes in the file, `None` where that is unknown.
-    fn stored_bytes(&self) -> Option<u64>;
+    fn stored_bytes(self) -> Option<u64>;
 
     /// How the bytes are stored.
-    fn encoding(&self) -> Cow<'_, str> {
+    fn encoding(self) -> Cow<'a, str> {
         Cow::Borrowed("raw")
     }
 
     /// What only this format says, under the keys of listings.
-    fn extras(&self) -> Vec<(&'static str, Value)> {
+    fn extras(self) -> Vec<(&'static str, Value)> {
         Vec::new()
     }
 
     /// The same for people: what the file says once for many entries, and at length, is only named.
-    fn extras_in_short(&self) -> Vec<(&'static str, Value)> {
+    fn extras_in_short(self) -> Vec<(&'static str, Value)> {
         self.extras()
     }
 
     /// The object that this is a part of, where the file says things once for several entries.
-    fn object_name(&self) -> Option<&str> {
+    fn object_name(self) -> Option<&'a str> {
         None
     }
 
     /// Whether the objects that this and another are parts of are said to be the same, byte by byte.
-    fn says_as(&self, _other: &Self) -> bool {
+    fn says_as(self, _other: Self) -> bool {
         false
     }
 
     /// Dims and bytes that the file says once for several entries.
-    fn said_once(&self) -> u64 {
+    fn said_once(self) -> u64 {
         0
     }
 }

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use sha2::{Digest, Sha256};
 use tensor_core::{Item, Outcome, Report, Source, Ticker, VerifyOptions, walk};
 
-use super::{Inner, agree, open_file};
+use super::{Inner, agree, at, open_file};
+use crate::entry::Entry;
 use crate::integrity::hex;
-use crate::read::{Archive, Entry, failed};
+use crate::read::{Archive, failed};
 use crate::set_json::{Listed, Place};
 use crate::tree::blake3_of;
 use crate::{Error, Result, Rule, Unsupported};
@@ -17,7 +18,7 @@ pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_
     let ticker = Ticker::new(options.progress);
     check_file(report, "index", &inner.index_file, &ticker)?;
     inner.index.verify_into(report, "index: ", options)?;
-    let mut in_parts: HashMap<usize, Vec<&Entry>> = HashMap::new();
+    let mut in_parts: HashMap<usize, Vec<Entry<'_>>> = HashMap::new();
     for entry in inner.index.entries() {
         let part = inner.shards.get(&entry.shard_id());
         in_parts
@@ -119,8 +120,14 @@ impl Shards {
 }
 
 /// Holds a tensor of the index against its part, and its hash against the data.
-fn tensor(inner: &Inner, entry: &Entry, shards: &mut Shards, ticker: &Ticker<'_>) -> Result<Item> {
+fn tensor(
+    inner: &Inner,
+    entry: Entry<'_>,
+    shards: &mut Shards,
+    ticker: &Ticker<'_>,
+) -> Result<Item> {
     let (part, inside) = inner.find(entry)?;
+    let inside = at(&part, inside)?;
     let name = entry.name();
     if !shards.take(entry.shard_id(), inside.shard_id()) {
         let (expected, found) = (entry.shard_id(), inside.shard_id());
@@ -136,7 +143,7 @@ fn tensor(inner: &Inner, entry: &Entry, shards: &mut Shards, ticker: &Ticker<'_>
     }
     // Where the part has the same hash, that was held against the data already.
     if let (Some(expected), None) = (entry.hash_b3(), inside.hash_b3()) {
-        let found = stored_hash(&part, &inside, ticker)?;
+        let found = stored_hash(&part, inside, ticker)?;
         let item = Item::compared(name, hex(expected), hex(&found));
         return Ok(item.with_note("hash_b3 of the index"));
     }
@@ -149,7 +156,7 @@ fn tensor(inner: &Inner, entry: &Entry, shards: &mut Shards, ticker: &Ticker<'_>
     Ok(Item::new(name, Outcome::Ok).with_note("index and part agree"))
 }
 
-fn stored_hash(part: &Archive, entry: &Entry, ticker: &Ticker<'_>) -> Result<[u8; 32]> {
+fn stored_hash(part: &Archive, entry: Entry<'_>, ticker: &Ticker<'_>) -> Result<[u8; 32]> {
     let data = part.stored_range(entry)?;
     blake3_of(&part.source, data, 1, ticker)
 }

@@ -193,7 +193,8 @@ fn extra_fields_take_no_multiple_of_their_index() {
     let file = Bytes::from(built(10_000).unwrap());
     let mut options = ReadOptions::default();
     let archive = Archive::from_source(file.clone(), &options).unwrap();
-    let (extra, peak) = test_data::alloc::peak_of(|| archive.extra(&archive.entries()[0]));
+    let (extra, peak) =
+        test_data::alloc::peak_of(|| archive.extra(archive.entries().first().unwrap()));
     assert_eq!(extra.len(), 1);
     // No more than each item is counted for.
     assert!(peak < 10_000 * 96, "{peak}");

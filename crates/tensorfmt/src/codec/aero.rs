@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use aero_format::{Archive, Builder, Chunk, DTypeCode, Entry, FourCc, Set};
-use tensor_core::{DType, Order, Value};
+use tensor_core::{DType, Entries, Order, Value};
 
 use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared};
 use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable, shrinking};
@@ -85,16 +85,16 @@ impl Describe for Set {
     }
 }
 
-impl DescribeEntry for Entry {
-    fn stored_dtype(&self) -> Cow<'_, str> {
+impl<'a> DescribeEntry<'a> for Entry<'a> {
+    fn stored_dtype(self) -> Cow<'a, str> {
         Cow::Owned(self.dtype_code().to_string())
     }
 
-    fn stored_bytes(&self) -> Option<u64> {
+    fn stored_bytes(self) -> Option<u64> {
         self.stored_len()
     }
 
-    fn extras(&self) -> Vec<(&'static str, Value)> {
+    fn extras(self) -> Vec<(&'static str, Value)> {
         let mut extras = vec![("shard_id", self.shard_id().into())];
         if let Some(hash) = self.hash_b3() {
             let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -133,7 +133,7 @@ pub(crate) struct Style {
 
 /// How far shards were filled: the longest one of several tensors, since a tensor that is too long for a
 /// shard has one of its own whatever its length.
-fn fill(entries: &[Entry]) -> Option<u64> {
+fn fill(entries: Entries<'_, Archive>) -> Option<u64> {
     let mut shards: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for entry in entries {
         let end = entry
@@ -183,7 +183,7 @@ impl Style {
 }
 
 /// A tensor with everything that the index says about it.
-pub(crate) fn model_tensor(archive: &Archive, entry: &Entry, about: About) -> ModelTensor {
+pub(crate) fn model_tensor(archive: &Archive, entry: Entry<'_>, about: About) -> ModelTensor {
     let data = match entry.dtype() {
         Some(_) => archive.data(entry),
         None => archive.stored(entry),
@@ -193,7 +193,7 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry, about: About) -> Mo
 }
 
 /// The same for a tensor of a set.
-pub(crate) fn set_tensor(set: &Set, entry: &Entry, about: About) -> ModelTensor {
+pub(crate) fn set_tensor(set: &Set, entry: Entry<'_>, about: About) -> ModelTensor {
     let data = match entry.dtype() {
         Some(_) => set.data(entry),
         None => set.stored(entry),
@@ -203,7 +203,7 @@ pub(crate) fn set_tensor(set: &Set, entry: &Entry, about: About) -> ModelTensor 
 }
 
 fn described(
-    entry: &Entry,
+    entry: Entry<'_>,
     data: Result<std::sync::Arc<dyn tensor_core::Source>, Unreadable>,
     extra: impl FnOnce() -> Vec<(String, Value)>,
     about: About,

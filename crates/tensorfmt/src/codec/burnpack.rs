@@ -68,19 +68,19 @@ fn value(scalar: &Scalar) -> Value {
     }
 }
 
-impl DescribeEntry for Entry {
-    fn stored_bytes(&self) -> Option<u64> {
+impl<'a> DescribeEntry<'a> for &'a Entry {
+    fn stored_bytes(self) -> Option<u64> {
         self.stored_len()
     }
 
-    fn stored_dtype(&self) -> Cow<'_, str> {
+    fn stored_dtype(self) -> Cow<'a, str> {
         match self.dtype_code() {
             DTypeCode::QFloat(_) => Cow::Borrowed("qfloat"),
             code => Cow::Owned(code.to_string()),
         }
     }
 
-    fn extras(&self) -> Vec<(&'static str, Value)> {
+    fn extras(self) -> Vec<(&'static str, Value)> {
         let mut extras = Vec::new();
         if let Some(id) = self.param_id() {
             extras.push((PARAM_ID, id.into()));

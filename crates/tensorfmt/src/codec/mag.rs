@@ -53,12 +53,12 @@ impl Describe for Archive {
     }
 }
 
-impl DescribeEntry for Entry {
-    fn stored_bytes(&self) -> Option<u64> {
+impl<'a> DescribeEntry<'a> for &'a Entry {
+    fn stored_bytes(self) -> Option<u64> {
         self.stored_len()
     }
 
-    fn stored_dtype(&self) -> Cow<'_, str> {
+    fn stored_dtype(self) -> Cow<'a, str> {
         Cow::Owned(self.dtype_code().to_string())
     }
 }

@@ -58,16 +58,16 @@ impl Describe for Archive {
     }
 }
 
-impl DescribeEntry for Entry {
-    fn stored_dtype(&self) -> Cow<'_, str> {
+impl<'a> DescribeEntry<'a> for &'a Entry {
+    fn stored_dtype(self) -> Cow<'a, str> {
         Cow::Borrowed(DType::F32.name())
     }
 
-    fn stored_bytes(&self) -> Option<u64> {
+    fn stored_bytes(self) -> Option<u64> {
         self.stored_len()
     }
 
-    fn extras(&self) -> Vec<(&'static str, Value)> {
+    fn extras(self) -> Vec<(&'static str, Value)> {
         let path = self.path().map(Value::from).collect();
         let mut extras = vec![("path", Value::List(path))];
         if let Some(stat) = self.stat() {

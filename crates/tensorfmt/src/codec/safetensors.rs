@@ -45,16 +45,16 @@ impl Describe for Set {
     }
 }
 
-impl DescribeEntry for Entry {
-    fn stored_bytes(&self) -> Option<u64> {
+impl<'a> DescribeEntry<'a> for &'a Entry {
+    fn stored_bytes(self) -> Option<u64> {
         self.stored_len()
     }
 
-    fn stored_dtype(&self) -> Cow<'_, str> {
+    fn stored_dtype(self) -> Cow<'a, str> {
         Cow::Borrowed(self.dtype_code().name())
     }
 
-    fn extras(&self) -> Vec<(&'static str, Value)> {
+    fn extras(self) -> Vec<(&'static str, Value)> {
         let pairs = Entry::extras(self).map(|extra| (extra.key().into(), extra.value()));
         let pairs: Vec<(Value, Value)> = pairs.collect();
         match pairs.is_empty() {

@@ -79,8 +79,8 @@ fn object_of(entry: &Entry, dims: bool) -> Vec<(&'static str, Value)> {
 /// The most dims, and the most bytes of attributes, that are shown for people.
 const SHORT: (usize, u64) = (64, 4096);
 
-impl DescribeEntry for Entry {
-    fn extras_in_short(&self) -> Vec<(&'static str, Value)> {
+impl<'a> DescribeEntry<'a> for &'a Entry {
+    fn extras_in_short(self) -> Vec<(&'static str, Value)> {
         let rank = self.object_shape().map_or(0, tensor_core::Shape::rank);
         let custom = self.custom_len();
         if rank <= SHORT.0 && custom <= SHORT.1 {
@@ -96,18 +96,18 @@ impl DescribeEntry for Entry {
         extras
     }
 
-    fn object_name(&self) -> Option<&str> {
+    fn object_name(self) -> Option<&'a str> {
         self.object()
     }
 
-    fn says_as(&self, other: &Self) -> bool {
+    fn says_as(self, other: Self) -> bool {
         self.object() == other.object()
             && self.object_shape() == other.object_shape()
             && self.layout_name() == other.layout_name()
             && self.has_same_custom(other)
     }
 
-    fn said_once(&self) -> u64 {
+    fn said_once(self) -> u64 {
         let Some(object) = self.object() else {
             return 0;
         };
@@ -116,19 +116,19 @@ impl DescribeEntry for Entry {
             .saturating_add(object.len() as u64)
     }
 
-    fn stored_bytes(&self) -> Option<u64> {
+    fn stored_bytes(self) -> Option<u64> {
         self.stored_len()
     }
 
-    fn stored_dtype(&self) -> Cow<'_, str> {
+    fn stored_dtype(self) -> Cow<'a, str> {
         Cow::Borrowed(self.dtype_name())
     }
 
-    fn encoding(&self) -> Cow<'_, str> {
+    fn encoding(self) -> Cow<'a, str> {
         Cow::Borrowed(self.encoding_name())
     }
 
-    fn extras(&self) -> Vec<(&'static str, Value)> {
+    fn extras(self) -> Vec<(&'static str, Value)> {
         extras(self, true, true)
     }
 }

@@ -1044,7 +1044,7 @@ fn keys_that_nobody_knows_survive_their_own_format() {
             let all = |archive: &Archive| {
                 let extras = |entry: &Entry<'_>| {
                     if let (Archive::Aero(archive), Entry::Aero(entry)) = (archive, entry) {
-                        return archive.extra(entry);
+                        return archive.extra(*entry);
                     }
                     let extras = entry.extras().into_iter();
                     let mut extras: Vec<_> =

@@ -396,7 +396,7 @@ fn attributes(probe: &Probe) -> String {
 fn said(archive: &Archive) -> String {
     let entry = archive.entries()[0];
     let extra = match (archive, &entry) {
-        (Archive::Aero(archive), tensorfmt::Entry::Aero(entry)) => archive.extra(entry),
+        (Archive::Aero(archive), tensorfmt::Entry::Aero(entry)) => archive.extra(*entry),
         _ => Vec::new(),
     };
     // The address of a primitiv tensor is its name.
