@@ -10,93 +10,91 @@ use crate::index::{Index, Record};
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
     pub(crate) index: &'a Index,
-    pub(crate) record: &'a Record,
     pub(crate) ordinal: usize,
 }
 
 impl<'a> Entry<'a> {
     pub(crate) fn of(index: &'a Index, ordinal: usize) -> Option<Self> {
-        let record = index.tensors.records.get(ordinal)?;
-        Some(Self {
-            index,
-            record,
-            ordinal,
-        })
+        (ordinal < index.tensors.records.len()).then_some(Self { index, ordinal })
     }
 
     pub(crate) fn is_of(&self, index: &Index) -> bool {
         core::ptr::eq(self.index, index)
     }
 
+    pub(crate) fn record(self) -> &'a Record {
+        self.index.tensors.record(self.ordinal)
+    }
+
     /// The name.
-    pub fn name(&self) -> &'a str {
+    pub fn name(self) -> &'a str {
         self.index.tensors.names.get(self.ordinal)
     }
 
     /// The dtype code as stored.
-    pub fn dtype_code(&self) -> DTypeCode {
-        self.record.code
+    pub fn dtype_code(self) -> DTypeCode {
+        self.record().code
     }
 
     /// The dtype: [`DType::Opaque`] for packed data, `None` where the code is unknown.
-    pub fn dtype(&self) -> Option<DType> {
-        self.record.code.dtype()
+    pub fn dtype(self) -> Option<DType> {
+        self.record().code.dtype()
     }
 
     /// The dims, outermost first.
-    pub fn shape(&self) -> &'a Shape {
-        self.index.tensors.shape(self.record)
+    pub fn shape(self) -> &'a Shape {
+        self.index.tensors.shape(self.record())
     }
 
     /// Always row-major.
-    pub fn order(&self) -> Order {
+    pub fn order(self) -> Order {
         Order::RowMajor
     }
 
     /// Absolute offset of the data in its file; 0 where that is a part of a set.
-    pub fn offset(&self) -> u64 {
+    pub fn offset(self) -> u64 {
         if self.index.in_parts {
             return 0;
         }
-        let shard = self.index.shard_offset(self.record.shard_id);
-        shard.saturating_add(self.record.data_off)
+        let shard = self.index.shard_offset(self.record().shard_id);
+        shard.saturating_add(self.record().data_off)
     }
 
     /// Bytes that the tensor takes in the file: data_len, which may be more than it needs.
-    pub fn stored_len(&self) -> Option<u64> {
-        Some(self.record.data_len)
+    pub fn stored_len(self) -> Option<u64> {
+        Some(self.record().data_len)
     }
 
     /// Bytes of the data, `None` where the dtype is unknown.
-    pub fn nbytes(&self) -> Option<u64> {
+    pub fn nbytes(self) -> Option<u64> {
         match self.dtype()? {
-            DType::Opaque => Some(self.record.data_len),
+            DType::Opaque => Some(self.record().data_len),
             dtype => self.shape().byte_len(dtype).ok().flatten(),
         }
     }
 
     /// The shard that holds the data; in a set counted through all parts.
-    pub fn shard_id(&self) -> u32 {
-        self.record.shard_id
+    pub fn shard_id(self) -> u32 {
+        self.record().shard_id
     }
 
     /// Offset of the data within its shard.
-    pub fn data_off(&self) -> u64 {
-        self.record.data_off
+    pub fn data_off(self) -> u64 {
+        self.record().data_off
     }
 
     /// The flags; no bit has a meaning yet.
-    pub fn flags(&self) -> u64 {
+    pub fn flags(self) -> u64 {
         self.index.tensors.flags(self.ordinal)
     }
 
     /// BLAKE3-256 of the data, where the index has it.
-    pub fn hash_b3(&self) -> Option<&'a [u8; 32]> {
+    pub fn hash_b3(self) -> Option<&'a [u8; 32]> {
         self.index.tensors.hash(self.ordinal)
     }
 
     /// Which quantization descriptor of the JSON metadata describes the data.
-    pub fn quant_id(&self) -> Option<i64> {
+    pub fn quant_id(self) -> Option<i64> {
         self.index.tensors.quant_id(self.ordinal)
     }
 }
@@ -109,7 +107,7 @@ impl fmt::Debug for Entry<'_> {
             .field("shape", self.shape())
             .field("shard_id", &self.shard_id())
             .field("data_off", &self.data_off())
-            .field("data_len", &self.record.data_len)
+            .field("data_len", &self.record().data_len)
             .finish_non_exhaustive()
     }
 }

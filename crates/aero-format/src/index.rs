@@ -492,6 +492,18 @@ impl Tensors {
             .saturating_add(self.shapes.memory())
     }
 
+    /// That of a tensor that there is.
+    pub(crate) fn record(&self, ordinal: usize) -> &Record {
+        const NONE: Record = Record {
+            data_off: 0,
+            data_len: 0,
+            shape: ShapeId::NONE,
+            shard_id: 0,
+            code: DTypeCode(0),
+        };
+        self.records.get(ordinal).unwrap_or(&NONE)
+    }
+
     pub(crate) fn shape(&self, record: &Record) -> &Shape {
         self.shapes.get(record.shape)
     }

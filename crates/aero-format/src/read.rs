@@ -273,7 +273,7 @@ impl Archive {
         if !self.options.salvage {
             return Ok(self.source.read_into(range.start, out)?);
         }
-        if entry.record.data_len == expected {
+        if entry.record().data_len == expected {
             self.source.read_into(range.start, out)?;
             return self.salvaged(entry, || Ok(blake3::hash(out).into()));
         }
@@ -452,7 +452,7 @@ impl Archive {
             for entry in entries {
                 if entry
                     .nbytes()
-                    .is_some_and(|len| len < entry.record.data_len)
+                    .is_some_and(|len| len < entry.record().data_len)
                 {
                     let name = entry.name();
                     report
@@ -480,7 +480,7 @@ impl Archive {
         let mut ranges = Vec::new();
         if !self.index.in_parts {
             let hashed = entries.iter().filter(|entry| entry.hash_b3().is_some());
-            ranges.extend(hashed.map(|entry| (entry.offset(), entry.record.data_len)));
+            ranges.extend(hashed.map(|entry| (entry.offset(), entry.record().data_len)));
             ranges.sort_unstable();
             ranges.dedup();
         }
@@ -492,7 +492,7 @@ impl Archive {
             }
         })?;
         for entry in entries {
-            let at = ranges.binary_search(&(entry.offset(), entry.record.data_len));
+            let at = ranges.binary_search(&(entry.offset(), entry.record().data_len));
             let found = at.ok().and_then(|at| hashes.get(at).copied().flatten());
             let Some(item) = self.verify_tensor(entry, prefix, damaged, found)? else {
                 continue;
@@ -703,11 +703,11 @@ impl Archive {
         inside(
             self.file_len(),
             entry.offset(),
-            entry.record.data_len,
+            entry.record().data_len,
             rule,
             at,
         )?;
-        Ok(entry.offset()..entry.offset() + entry.record.data_len)
+        Ok(entry.offset()..entry.offset() + entry.record().data_len)
     }
 
     /// A salvaging reader's check of bytes that are read later.
@@ -787,7 +787,7 @@ impl Archive {
                 inside(
                     self.file_len(),
                     entry.offset(),
-                    entry.record.data_len,
+                    entry.record().data_len,
                     rule,
                     at,
                 )?;

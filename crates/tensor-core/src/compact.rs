@@ -93,6 +93,15 @@ impl<'a, A: HasEntries + ?Sized> Iterator for Entries<'a, A> {
     }
 }
 
+impl<'a, A: HasEntries + ?Sized> IntoIterator for &Entries<'a, A> {
+    type Item = A::Entry<'a>;
+    type IntoIter = Entries<'a, A>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.clone()
+    }
+}
+
 impl<A: HasEntries + ?Sized> DoubleEndedIterator for Entries<'_, A> {
     fn next_back(&mut self) -> Option<Self::Item> {
         self.archive.entry_at(self.range.next_back()?)
@@ -197,6 +206,11 @@ impl fmt::Debug for Names {
 /// Which of the shapes of a [`Shapes`] it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShapeId(u32);
+
+impl ShapeId {
+    /// Of no shape of any list: it gives that of a scalar.
+    pub const NONE: Self = Self(u32::MAX);
+}
 
 /// The shapes of all tensors of a file, of which many have the same: those that come again soon are held
 /// once.

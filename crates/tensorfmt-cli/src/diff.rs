@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
         false => Listing::Lines(Out::new()),
     };
     let mut found = Found::default();
-    let total = side_a.entries.iter().filter_map(Entry::nbytes);
+    let total = side_a.entries.iter().filter_map(|entry| entry.nbytes());
     let meter = Meter::new(total.fold(0, u64::saturating_add), common);
     let progress = |bytes| meter.tick(bytes);
     let ticker = Ticker::new(Some(&progress));
@@ -350,12 +350,12 @@ impl<'a> Pairs<'a> {
             return Vec::new();
         };
         let find = || {
-            Arc::new(if a.says_as(b) {
+            Arc::new(if a.says_as(*b) {
                 Vec::new()
             } else if a.is_said_at_length() || b.is_said_at_length() {
                 said_in_short(a, b)
             } else {
-                said(&in_a.get(a), &in_b.get(b))
+                said(&in_a.get(*a), &in_b.get(*b))
             })
         };
         let object = a.object().filter(|&object| b.object() == Some(object));
@@ -437,11 +437,11 @@ impl<'a> Pairs<'a> {
             let name = a.name(at);
             match b.find(name, at) {
                 Some(other) => {
-                    let (a, b) = (tensors_a.get(entry), tensors_b.get(&other));
+                    let (a, b) = (tensors_a.get(entry), tensors_b.get(other));
                     let mut lines = Vec::new();
                     let find = || compare(name, (&a, &b), how, ticker);
-                    lines.extend(self.once(name, (entry, &a), (&other, &b), find)?);
-                    lines.extend(self.attributes(name, entry, &other));
+                    lines.extend(self.once(name, (&entry, &a), (&other, &b), find)?);
+                    lines.extend(self.attributes(name, &entry, &other));
                     Ok(lines)
                 }
                 None => Ok(vec![line(name, "only_in_a", None, None)]),

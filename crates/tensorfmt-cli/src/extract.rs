@@ -12,7 +12,7 @@ use file_names::{FileNames, in_archive};
 use serde::Serialize;
 use tensor_core::{Cast, Output, Shape, Sink, Source, Ticker, Window};
 use tensorfmt::convert::{ModelTensor, Tensors};
-use tensorfmt::{Archive, DType, Entry, Error, Order};
+use tensorfmt::{Archive, DType, Error, Order};
 
 use crate::Outcome;
 use crate::cli::{Common, Extract, ExtractKind};
@@ -181,7 +181,7 @@ fn pieces(
     input: &Input,
 ) -> Result<Vec<Piece>, Failure> {
     let entries = archive.entries();
-    let names = entries.iter().map(Entry::name);
+    let names = entries.iter().map(|entry| entry.name());
     let mut idle = Idle::default();
     let patterns = Patterns::new("name", &args.names);
     let chosen = patterns.choose(names, &mut idle)?;

@@ -22,6 +22,7 @@ use crate::files::{Heading, Round, broken, each, worse};
 use crate::input::Input;
 use crate::names::{Idle, Wanted};
 use crate::output::{BATCH, Listing, Out, escape, shown};
+use crate::picked::Picked;
 use crate::progress::Meter;
 use crate::shared::Shared;
 
@@ -105,7 +106,7 @@ impl Work<'_> {
             .open()
             .map_err(|error| Failure::about(&input.path, &error))?;
         input.warn(&archive);
-        let mut entries = archive.entries();
+        let mut entries = Picked::all(&archive);
         let mut idle = Idle::default();
         let names = entries.iter().map(Entry::name);
         let (filter, exclude) = (&self.args.filter, &self.args.exclude);
@@ -131,8 +132,8 @@ impl Work<'_> {
         let ticker = Ticker::new(Some(&progress));
         let mut known = Shared::new();
         let mut exit = 0;
-        for batch in entries.chunks(BATCH) {
-            let digests = match self.batch(&archive, &tensors, batch, &mut known, &ticker) {
+        for batch in &mut entries.batches(BATCH) {
+            let digests = match self.batch(&archive, &tensors, &batch, &mut known, &ticker) {
                 Ok(digests) => digests,
                 Err(error) => {
                     return broken(report.listing, Failure::about(&input.path, &error));
@@ -156,7 +157,7 @@ impl Work<'_> {
                 parts.add(found.as_ref().ok().map(values).as_deref());
                 let digest = found.as_ref().ok().map(|(stored, _)| hex(stored));
                 if let (Some(ties), Ok(found)) = (&mut report.ties, found) {
-                    ties.note(&tensors.get(entry), values(found));
+                    ties.note(&tensors.get(*entry), values(found));
                 }
                 report.tensor(entry.name(), digest)?;
             }

@@ -18,6 +18,7 @@ use crate::files::{Heading, Round, each};
 use crate::input::Input;
 use crate::names::{Idle, Wanted};
 use crate::output::{Columns, Out, escape, human, shown, table};
+use crate::picked::Picked;
 use crate::target::{is_not_input, may_write};
 
 #[derive(Serialize)]
@@ -91,7 +92,7 @@ fn file(input: &Input, args: &Inspect, common: &Common, round: &mut Round) -> Re
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
-    let mut entries = archive.entries();
+    let mut entries = Picked::all(&archive);
     let mut idle = Idle::default();
     let names = entries.iter().map(Entry::name);
     let wanted = Wanted::new(&args.filter, &args.exclude, names, &mut idle)?;
@@ -121,8 +122,8 @@ fn file(input: &Input, args: &Inspect, common: &Common, round: &mut Round) -> Re
             metadata: Pairs(metadata.map(|(key, value)| (key.into(), value)).collect()),
             metadata_fault: archive.metadata_fault().map(|error| error.to_string()),
             tensors: entries
-                .into_iter()
-                .map(|entry| Line(entry, archive.part_of(&entry)))
+                .iter()
+                .map(|entry| Line(entry, archive.part_of(entry)))
                 .collect(),
         })?;
     } else if args.markdown {
@@ -142,7 +143,7 @@ fn file(input: &Input, args: &Inspect, common: &Common, round: &mut Round) -> Re
 fn listing(
     archive: &Archive,
     input: &Input,
-    entries: &[Entry<'_>],
+    entries: &Picked<'_>,
     (chunks, common): (bool, &Common),
     out: &mut Out,
 ) -> Result<(), Failure> {
@@ -181,7 +182,7 @@ fn listing(
         return out.line("no tensors");
     }
     // What all have in common is said once.
-    let turned = entries.iter().all(is_column_major);
+    let turned = entries.iter().all(|entry| is_column_major(&entry));
     if turned {
         out.line("  order: column-major, all tensors")?;
     }
@@ -195,12 +196,12 @@ fn listing(
         _ => Columns::new(&[3, 4]),
     };
     columns.note(&head);
-    for entry in entries {
-        columns.note(&row(archive, entry, turned));
+    for entry in entries.iter() {
+        columns.note(&row(archive, &entry, turned));
     }
     out.line(&bold(&columns.line(&head)))?;
-    for entry in entries {
-        out.line(&columns.line(&row(archive, entry, turned)))?;
+    for entry in entries.iter() {
+        out.line(&columns.line(&row(archive, &entry, turned)))?;
     }
     totals(entries, out)
 }
@@ -215,9 +216,9 @@ fn summary(archive: &Archive, input: &Input, out: &mut Out) -> Result<(), Failur
 }
 
 /// Tensors, values and bytes of each dtype, and of all.
-fn totals(entries: &[Entry<'_>], out: &mut Out) -> Result<(), Failure> {
+fn totals(entries: &Picked<'_>, out: &mut Out) -> Result<(), Failure> {
     let mut dtypes: BTreeMap<Cow<'_, str>, (u64, u64, u64)> = BTreeMap::new();
-    for entry in entries {
+    for entry in entries.iter() {
         let (tensors, values, bytes) = dtypes.entry(entry.dtype_name()).or_default();
         *tensors += 1;
         *values = values.saturating_add(entry.shape().elements());
@@ -255,7 +256,7 @@ fn row(archive: &Archive, entry: &Entry<'_>, turned: bool) -> [String; 6] {
         escape(&entry.dtype_name()).into_owned(),
         brief::dims(entry.shape()),
         entry.nbytes().map_or("?".into(), |bytes| bytes.to_string()),
-        match archive.part_of(entry) {
+        match archive.part_of(*entry) {
             Some(part) => escape(part).into_owned(),
             None => format!("{:#x}", entry.offset()),
         },

@@ -17,6 +17,7 @@ mod inspect;
 mod measure;
 mod names;
 mod output;
+mod picked;
 mod progress;
 mod rename;
 mod shared;

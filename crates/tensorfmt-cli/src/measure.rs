@@ -99,7 +99,7 @@ impl<'a> Survey<'a> {
     ) -> Result<Vec<(ModelTensor, Finding)>, Error> {
         let tensors: Vec<ModelTensor> = entries
             .iter()
-            .map(|entry| self.tensors.get(entry))
+            .map(|entry| self.tensors.get(*entry))
             .collect();
         let found = self.shared.find(entries, |asked| {
             let asked: Vec<(&Entry<'_>, &ModelTensor)> = asked

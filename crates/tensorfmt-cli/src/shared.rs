@@ -134,7 +134,7 @@ mod tests {
             "ztensor-2-seekable",
         ] {
             let archive = open(crowd, 50);
-            let entries = archive.entries();
+            let entries: Vec<_> = archive.entries().collect();
             let (asked, found) = work(&mut Shared::new(), &entries, 7);
             assert_eq!(asked, 1, "{crowd}");
             assert_eq!(found, vec![entries[0].offset(); 50], "{crowd}");
@@ -144,16 +144,16 @@ mod tests {
     #[test]
     fn each_tensor_gets_what_was_found_for_its_own_bytes() {
         let archive = open("safetensors-small", 50);
-        let entries = archive.entries();
+        let entries: Vec<_> = archive.entries().collect();
         let (asked, found) = work(&mut Shared::new(), &entries, 7);
-        let offsets: Vec<u64> = entries.iter().map(Entry::offset).collect();
+        let offsets: Vec<u64> = entries.iter().map(|entry| entry.offset()).collect();
         assert_eq!((asked, found), (50, offsets));
     }
 
     #[test]
     fn the_same_bytes_as_another_dtype_are_other_values() {
         let archive = open("ztensor-0.1-shared", 1);
-        let entries = archive.entries();
+        let entries: Vec<_> = archive.entries().collect();
         let mut known = Shared::new();
         work(&mut known, &entries, 1);
         let mut key = Key::of(&entries[0]).unwrap();
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn what_is_remembered_has_an_end() {
         let archive = open("ztensor-0.1-shared", 1);
-        let entries = archive.entries();
+        let entries: Vec<_> = archive.entries().collect();
         let mut known: Shared<u64> = Shared::new();
         let key = Key::of(&entries[0]).unwrap();
         for offset in 0..MOST as u64 {

@@ -12,6 +12,7 @@ use crate::input::Input;
 use crate::measure::{Finding, Measures, Moments, PassedOver, Scalar, Survey, work};
 use crate::names::{Idle, Wanted};
 use crate::output::{BATCH, Listing, Out, escape, human, shown, table};
+use crate::picked::Picked;
 use crate::progress::Meter;
 
 /// What the JSON has before the tensors.
@@ -130,14 +131,17 @@ fn file(input: &Input, args: &Stats, common: &Common, round: &mut Round) -> Resu
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
     input.warn(&archive);
-    let mut entries = archive.entries();
+    let mut entries = Picked::all(&archive);
     let mut idle = Idle::default();
-    let names = entries.iter().map(tensorfmt::Entry::name);
+    let names = entries.iter().map(|entry| entry.name());
     let wanted = Wanted::new(&args.filter, &args.exclude, names, &mut idle)?;
     round.idle(idle, args.allow_empty)?;
     entries.retain(|entry| wanted.has(entry.name()));
     let meter = Meter::new(
-        entries.iter().map(work).fold(0, u64::saturating_add),
+        entries
+            .iter()
+            .map(|entry| work(&entry))
+            .fold(0, u64::saturating_add),
         common,
     );
     let progress = |bytes| meter.tick(bytes);
@@ -155,8 +159,8 @@ fn file(input: &Input, args: &Stats, common: &Common, round: &mut Round) -> Resu
         )?),
         false => Listing::Lines(Out::new()),
     };
-    for entries in entries.chunks(BATCH) {
-        let measured = match survey.run(entries, common.threads, &ticker) {
+    for batch in entries.batches(BATCH) {
+        let measured = match survey.run(&batch, common.threads, &ticker) {
             Ok(measured) => measured,
             Err(error) => return broken(listing, Failure::about(&input.path, &error)),
         };

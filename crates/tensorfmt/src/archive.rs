@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tensor_core::{
-    Bytes, DType, FileId, FileSource, Kind, Order, Report, Shape, Source, Tensor, Value,
-    VerifyOptions,
+    Bytes, DType, Entries, FileId, FileSource, HasEntries, Kind, Order, Report, Shape, Source,
+    Tensor, Value, VerifyOptions,
 };
 
 use crate::codec::{About, Describe, DescribeEntry};
@@ -350,29 +350,9 @@ impl Archive {
         }
     }
 
-    /// All tensors, in file order.
-    pub fn entries(&self) -> Vec<Entry<'_>> {
-        match self {
-            #[cfg(feature = "mag")]
-            Self::Mag(archive) => archive.entries().iter().map(Entry::Mag).collect(),
-            #[cfg(feature = "ztensor")]
-            Self::Ztensor(archive) => archive.entries().iter().map(Entry::Ztensor).collect(),
-            #[cfg(feature = "burnpack")]
-            Self::Burnpack(archive) => archive.entries().iter().map(Entry::Burnpack).collect(),
-            #[cfg(feature = "aero")]
-            Self::Aero(archive) => archive.entries().map(Entry::Aero).collect(),
-            #[cfg(feature = "aero")]
-            Self::AeroSet(archive) => archive.entries().map(Entry::AeroSet).collect(),
-            #[cfg(feature = "primitiv")]
-            Self::Primitiv(archive) => archive.entries().iter().map(Entry::Primitiv).collect(),
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors(archive) => {
-                archive.entries().iter().map(Entry::Safetensors).collect()
-            }
-            #[cfg(feature = "safetensors")]
-            Self::SafetensorsSet(set) => set.entries().iter().map(Entry::SafetensorsSet).collect(),
-            Self::Never(never) => never_there(never),
-        }
+    /// All tensors, in file order: an iterator that also gives the one at a position.
+    pub fn entries(&self) -> Entries<'_, Self> {
+        Entries::of(self)
     }
 
     /// The tensor of this name.
@@ -447,10 +427,10 @@ impl Archive {
 
     /// The part of a set that holds a tensor's bytes, as the set names it; `None` where they are in the
     /// file itself.
-    pub fn part_of(&self, entry: &Entry<'_>) -> Option<&str> {
+    pub fn part_of(&self, entry: Entry<'_>) -> Option<&str> {
         match (self, entry) {
             #[cfg(feature = "aero")]
-            (Self::AeroSet(set), Entry::AeroSet(entry)) => set.part_of(*entry),
+            (Self::AeroSet(set), Entry::AeroSet(entry)) => set.part_of(entry),
             #[cfg(feature = "safetensors")]
             (Self::SafetensorsSet(set), Entry::SafetensorsSet(entry)) => set.shard_of(entry),
             _ => None,
@@ -468,31 +448,31 @@ impl Archive {
     /// [`Error::NoSuchTensor`], naming the nearest names, or what the codec finds.
     pub fn read(&self, name: &str) -> Result<Tensor> {
         let entry = self.entry(name).ok_or_else(|| self.no_such_tensor(name))?;
-        self.read_entry(&entry)
+        self.read_entry(entry)
     }
 
     /// Reads a tensor.
     ///
     /// # Errors
     /// What the codec finds; an entry of another archive is an error.
-    pub fn read_entry(&self, entry: &Entry<'_>) -> Result<Tensor> {
-        with_both!(self, entry, (archive, entry) => Ok(archive.read(*entry)?), else foreign())
+    pub fn read_entry(&self, entry: Entry<'_>) -> Result<Tensor> {
+        with_both!(self, entry, (archive, entry) => Ok(archive.read(entry)?), else foreign())
     }
 
     /// A tensor's decoded, little-endian bytes as a source, in stored order.
     ///
     /// # Errors
     /// As [`read_entry`](Self::read_entry).
-    pub fn data(&self, entry: &Entry<'_>) -> Result<Arc<dyn Source>> {
-        with_both!(self, entry, (archive, entry) => Ok(archive.data(*entry)?), else foreign())
+    pub fn data(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
+        with_both!(self, entry, (archive, entry) => Ok(archive.data(entry)?), else foreign())
     }
 
     /// A tensor's bytes as the file stores them, whatever its dtype.
     ///
     /// # Errors
     /// What the codec finds; an entry of another archive is an error.
-    pub fn stored(&self, entry: &Entry<'_>) -> Result<Arc<dyn Source>> {
-        with_both!(self, entry, (archive, entry) => Ok(archive.stored(*entry)?), else foreign())
+    pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
+        with_both!(self, entry, (archive, entry) => Ok(archive.stored(entry)?), else foreign())
     }
 
     /// Whether the file's metadata says that its dims are in the other order.
@@ -505,7 +485,7 @@ impl Archive {
     }
 
     /// A tensor with everything that the file says about it, for a model.
-    pub(crate) fn model_tensor(&self, entry: &Entry<'_>, about: About) -> ModelTensor {
+    pub(crate) fn model_tensor(&self, entry: Entry<'_>, about: About) -> ModelTensor {
         match (self, entry) {
             #[cfg(feature = "ztensor")]
             (Self::Ztensor(archive), Entry::Ztensor(entry)) => {
@@ -517,11 +497,11 @@ impl Archive {
             }
             #[cfg(feature = "aero")]
             (Self::Aero(archive), Entry::Aero(entry)) => {
-                crate::codec::aero::model_tensor(archive, *entry, about)
+                crate::codec::aero::model_tensor(archive, entry, about)
             }
             #[cfg(feature = "aero")]
             (Self::AeroSet(archive), Entry::AeroSet(entry)) => {
-                crate::codec::aero::set_tensor(archive, *entry, about)
+                crate::codec::aero::set_tensor(archive, entry, about)
             }
             #[cfg(feature = "primitiv")]
             (Self::Primitiv(archive), Entry::Primitiv(entry)) => {
@@ -577,6 +557,36 @@ impl Archive {
         Error::NoSuchTensor {
             name: name.into(),
             hint,
+        }
+    }
+}
+
+impl HasEntries for Archive {
+    type Entry<'a> = Entry<'a>;
+
+    fn entry_count(&self) -> usize {
+        with_inner!(self, archive => archive.entries().len())
+    }
+
+    fn entry_at(&self, position: usize) -> Option<Entry<'_>> {
+        match self {
+            #[cfg(feature = "mag")]
+            Self::Mag(archive) => archive.entries().get(position).map(Entry::Mag),
+            #[cfg(feature = "ztensor")]
+            Self::Ztensor(archive) => archive.entries().get(position).map(Entry::Ztensor),
+            #[cfg(feature = "burnpack")]
+            Self::Burnpack(archive) => archive.entries().get(position).map(Entry::Burnpack),
+            #[cfg(feature = "aero")]
+            Self::Aero(archive) => archive.entry_at(position).map(Entry::Aero),
+            #[cfg(feature = "aero")]
+            Self::AeroSet(set) => set.entries().get(position).map(Entry::AeroSet),
+            #[cfg(feature = "primitiv")]
+            Self::Primitiv(archive) => archive.entries().get(position).map(Entry::Primitiv),
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(archive) => archive.entries().get(position).map(Entry::Safetensors),
+            #[cfg(feature = "safetensors")]
+            Self::SafetensorsSet(set) => set.entries().get(position).map(Entry::SafetensorsSet),
+            Self::Never(never) => never_there(never),
         }
     }
 }
@@ -663,17 +673,17 @@ fn distance(a: &str, b: &str) -> usize {
 
 impl<'a> Entry<'a> {
     /// The name.
-    pub fn name(&self) -> &'a str {
+    pub fn name(self) -> &'a str {
         with_inner!(self, entry => entry.name())
     }
 
     /// The dtype, `None` where it is unknown.
-    pub fn dtype(&self) -> Option<DType> {
+    pub fn dtype(self) -> Option<DType> {
         with_inner!(self, entry => entry.dtype())
     }
 
     /// The dtype's name in listings: ours where it is known, else the file's.
-    pub fn dtype_name(&self) -> Cow<'a, str> {
+    pub fn dtype_name(self) -> Cow<'a, str> {
         if let Some(dtype) = self.dtype().filter(|&dtype| dtype != DType::Opaque) {
             return Cow::Borrowed(dtype.name());
         }
@@ -681,70 +691,70 @@ impl<'a> Entry<'a> {
     }
 
     /// The dims, outermost first.
-    pub fn shape(&self) -> &'a Shape {
+    pub fn shape(self) -> &'a Shape {
         with_inner!(self, entry => entry.shape())
     }
 
     /// Which dim varies fastest in the stored bytes.
-    pub fn order(&self) -> Order {
+    pub fn order(self) -> Order {
         with_inner!(self, entry => entry.order())
     }
 
     /// Absolute offset of the stored bytes.
-    pub fn offset(&self) -> u64 {
+    pub fn offset(self) -> u64 {
         with_inner!(self, entry => entry.offset())
     }
 
     /// Bytes that the tensor takes in the file, `None` where that is unknown.
-    pub fn stored_len(&self) -> Option<u64> {
+    pub fn stored_len(self) -> Option<u64> {
         with_inner!(self, entry => entry.stored_bytes())
     }
 
     /// Bytes of the decoded data, `None` where that is unknown.
-    pub fn nbytes(&self) -> Option<u64> {
+    pub fn nbytes(self) -> Option<u64> {
         with_inner!(self, entry => entry.nbytes())
     }
 
     /// How the bytes are stored: `raw` or the format's own word.
-    pub fn encoding(&self) -> Cow<'a, str> {
-        with_inner!(self, entry => DescribeEntry::encoding(*entry))
+    pub fn encoding(self) -> Cow<'a, str> {
+        with_inner!(self, entry => DescribeEntry::encoding(entry))
     }
 
     /// What only this format says about a tensor, under the keys of listings.
-    pub fn extras(&self) -> Vec<(&'static str, Value)> {
-        with_inner!(self, entry => DescribeEntry::extras(*entry))
+    pub fn extras(self) -> Vec<(&'static str, Value)> {
+        with_inner!(self, entry => DescribeEntry::extras(entry))
     }
 
     /// The same for people: of what the file says once for many entries, and at length, it says how long it
     /// is. Takes little, however many entries there are.
-    pub fn extras_in_short(&self) -> Vec<(&'static str, Value)> {
-        with_inner!(self, entry => DescribeEntry::extras_in_short(*entry))
+    pub fn extras_in_short(self) -> Vec<(&'static str, Value)> {
+        with_inner!(self, entry => DescribeEntry::extras_in_short(entry))
     }
 
     /// The object of the file that this is a part of, where there is one: what the file says about it, all of
     /// its parts say.
-    pub fn object(&self) -> Option<&'a str> {
-        with_inner!(self, entry => DescribeEntry::object_name(*entry))
+    pub fn object(self) -> Option<&'a str> {
+        with_inner!(self, entry => DescribeEntry::object_name(entry))
     }
 
     /// Whether the object that this is a part of, and that of another entry, are said to be the same; `false`
     /// also where there is none, or it takes more than a comparison of bytes to tell.
-    pub fn says_as(&self, other: &Entry<'_>) -> bool {
+    pub fn says_as(self, other: Entry<'_>) -> bool {
         match (self, other) {
             #[cfg(feature = "ztensor")]
-            (Self::Ztensor(entry), Entry::Ztensor(other)) => entry.says_as(*other),
+            (Self::Ztensor(entry), Entry::Ztensor(other)) => entry.says_as(other),
             _ => false,
         }
     }
 
     /// Whether the file says more about the object that this is a part of than each part should repeat.
-    pub fn is_said_at_length(&self) -> bool {
+    pub fn is_said_at_length(self) -> bool {
         self.said_once() > 1 << 16
     }
 
     /// Dims and bytes that the file says once for several entries.
-    pub(crate) fn said_once(&self) -> u64 {
-        with_inner!(self, entry => DescribeEntry::said_once(*entry))
+    pub(crate) fn said_once(self) -> u64 {
+        with_inner!(self, entry => DescribeEntry::said_once(entry))
     }
 }
 

@@ -96,23 +96,25 @@ macro_rules! format {
                 }
 
                 fn list(&self) -> u64 {
-                    let entries = self.entries().iter();
-                    let line = |entry: &::$krate::Entry| {
+                    let line = |entry: usize| {
+                        let entry = self.entries().get(entry).expect("entry");
                         entry.name().len() as u64
                             + entry.shape().elements()
                             + entry.offset()
                             + u64::from(entry.dtype().is_some())
                     };
-                    entries.map(line).fold(0, u64::wrapping_add)
+                    (0..self.len()).map(line).fold(0, u64::wrapping_add)
                 }
 
                 fn read(&self, at: usize) -> Bytes {
-                    let tensor: Tensor = Archive::read(self, &self.entries()[at]).expect("read");
+                    let tensor: Tensor =
+                        Archive::read(self, self.entries().get(at).expect("entry")).expect("read");
                     tensor.data().clone()
                 }
 
                 fn read_into(&self, at: usize, out: &mut [u8]) {
-                    Archive::read_into(self, &self.entries()[at], out).expect("read");
+                    let entry = self.entries().get(at).expect("entry");
+                    Archive::read_into(self, entry, out).expect("read");
                 }
 
                 fn verify(&self) {
@@ -121,10 +123,11 @@ macro_rules! format {
                 }
 
                 fn ranges(&self) -> Vec<(u64, u64)> {
-                    let range = |entry: &::$krate::Entry| {
+                    let range = |at: usize| {
+                        let entry = self.entries().get(at).expect("entry");
                         (entry.offset(), entry.nbytes().expect("known dtype"))
                     };
-                    self.entries().iter().map(range).collect()
+                    (0..self.len()).map(range).collect()
                 }
             }
         }

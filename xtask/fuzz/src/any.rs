@@ -25,7 +25,7 @@ pub fn any(bytes: &[u8]) {
             .unwrap_or(0)
             .max(entry.stored_len().unwrap_or(0));
         if entry.nbytes().is_some_and(|len| len <= MOST_DECODED) && work <= MOST_WORK {
-            let _ = archive.read_entry(&entry);
+            let _ = archive.read_entry(entry);
         }
     }
     // A few numbers may stand for many bytes of zeros, which are no news here.
@@ -41,7 +41,8 @@ pub fn any(bytes: &[u8]) {
 fn convert(archive: &Archive, target: Target, folder: &Path) {
     let mut options = Options::default();
     options.skip_unsupported = true;
-    options.promote_scalars = target != Target::Ztensor && target.format() != tensorfmt::Format::Safetensors;
+    options.promote_scalars =
+        target != Target::Ztensor && target.format() != tensorfmt::Format::Safetensors;
     let planned = match plan(Model::of(archive), target, &options) {
         Ok(plan) => plan,
         Err(error) => return assert!(is_expected(&error), "{target:?}: {error}"),

@@ -67,7 +67,7 @@ fn pages_are_checked_one_by_one() {
     builder.phsh(Some(4096)).unwrap();
     let mut file = builder.to_vec().unwrap();
     let archive = Archive::from_bytes(file.clone()).unwrap();
-    let entry = archive.entry("w").unwrap().clone();
+    let entry = archive.entry("w").unwrap();
     let read = archive.read_verified(entry, 5000..20_000).unwrap();
     assert_eq!(read, &bytes[5000..20_000]);
     file[entry.offset() as usize + 30_000] ^= 1;

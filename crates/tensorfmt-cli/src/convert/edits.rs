@@ -1,7 +1,7 @@
 //! What changes on the way from the inputs to the output.
 
 use tensorfmt::convert::{Model, ModelTensor, OnDuplicate, Target};
-use tensorfmt::{Archive, DType, Entry, Value};
+use tensorfmt::{Archive, DType, Value};
 
 use super::report::Note;
 use super::{dtype, metadata};
@@ -56,11 +56,8 @@ impl<'a> Edits<'a> {
     ) -> Result<(Model, Vec<Note>), Failure> {
         let mut idle = Idle::default();
         {
-            let entries: Vec<Vec<Entry<'_>>> = archives
-                .iter()
-                .map(|(_, archive)| archive.entries())
-                .collect();
-            let names = entries.iter().flatten().map(Entry::name);
+            let entries = archives.iter().flat_map(|(_, archive)| archive.entries());
+            let names = entries.map(|entry| entry.name());
             self.wanted = Wanted::new(&self.args.filter, &self.args.exclude, names, &mut idle)?;
         }
         let mut notes = Vec::new();

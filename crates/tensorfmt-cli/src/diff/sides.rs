@@ -7,19 +7,20 @@ use tensorfmt::{Archive, Entry};
 use crate::cli::Diff;
 use crate::failure::Failure;
 use crate::names::{Idle, Wanted};
+use crate::picked::Picked;
 use crate::rename::Rename;
 
 /// The tensors of one file.
 pub(super) struct Side<'a> {
     archive: &'a Archive,
-    pub(super) entries: Vec<Entry<'a>>,
+    pub(super) entries: Picked<'a>,
     /// The name of each where names are changed, and where each name is.
     renamed: Option<(Vec<String>, HashMap<String, usize>)>,
 }
 
 impl<'a> Side<'a> {
     fn new(archive: &'a Archive, renames: &[Rename]) -> Result<Self, Failure> {
-        let entries = archive.entries();
+        let entries = Picked::all(archive);
         let mut side = Self {
             archive,
             entries,
@@ -29,7 +30,7 @@ impl<'a> Side<'a> {
             return Ok(side);
         }
         let mut names = Vec::with_capacity(side.entries.len());
-        for entry in &side.entries {
+        for entry in side.entries.iter() {
             let mut name = entry.name().to_owned();
             for rename in renames {
                 name = rename.apply(&name);
@@ -49,7 +50,7 @@ impl<'a> Side<'a> {
         places.clear();
         for (at, name) in names.iter().enumerate() {
             let before = places.insert(name.clone(), at);
-            let old = |at: usize| self.entries.get(at).map_or("", Entry::name);
+            let old = |at: usize| self.entries.get(at).map_or("", |entry| entry.name());
             if let Some(before) = before.filter(|&before| old(before) != old(at)) {
                 return Err(Failure::usage(format!(
                     "--rename: {:?} and {:?} would both be named {name:?}",
@@ -65,7 +66,7 @@ impl<'a> Side<'a> {
     pub(super) fn name(&self, at: usize) -> &str {
         match &self.renamed {
             Some((names, _)) => names.get(at).map_or("", String::as_str),
-            None => self.entries.get(at).map_or("", Entry::name),
+            None => self.entries.get(at).map_or("", |entry| entry.name()),
         }
     }
 
@@ -73,12 +74,10 @@ impl<'a> Side<'a> {
     /// several tensors of one name, which some formats allow, each has its own.
     pub(super) fn find(&self, name: &str, hint: usize) -> Option<Entry<'a>> {
         if hint < self.entries.len() && self.name(hint) == name {
-            return self.entries.get(hint).copied();
+            return self.entries.get(hint);
         }
         match &self.renamed {
-            Some((_, places)) => places
-                .get(name)
-                .and_then(|&at| self.entries.get(at).copied()),
+            Some((_, places)) => places.get(name).and_then(|&at| self.entries.get(at)),
             None => self.archive.entry(name),
         }
     }
@@ -124,7 +123,7 @@ pub(super) fn sides<'a>(
                 found
             })
         };
-        if !a.iter().chain(&b).any(matches) {
+        if !a.iter().chain(b).any(|entry| matches(&entry)) {
             idle.note("--rename", rename.pattern());
         }
     }

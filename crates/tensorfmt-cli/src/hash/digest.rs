@@ -8,6 +8,7 @@ use tensorfmt::convert::{ModelTensor, Tensors};
 use tensorfmt::{Archive, DType, Entry, Error, Format, Order};
 
 use crate::cli::Algorithm;
+use crate::picked::Picked;
 
 /// A digest under way.
 pub(super) enum Hasher {
@@ -75,9 +76,9 @@ pub(super) fn of_tensor(
     algorithm: Algorithm,
     ticker: &Ticker<'_>,
 ) -> Result<Vec<u8>, Error> {
-    let data = match archive.data(entry) {
+    let data = match archive.data(*entry) {
         // The error says why there are no values; where there are no bytes either, that is all.
-        Err(error) if error.is_unsupported() => archive.stored(entry).map_err(|_| error)?,
+        Err(error) if error.is_unsupported() => archive.stored(*entry).map_err(|_| error)?,
         data => data?,
     };
     of(&data, 0..data.size(), algorithm, ticker)
@@ -98,7 +99,7 @@ pub(super) fn of_rows(
     if !(is_turned || is_wide) {
         return Ok(None);
     }
-    let tensor = tensors.get(entry);
+    let tensor = tensors.get(*entry);
     if tensor.dtype().is_none_or(|dtype| dtype.size().is_none()) {
         return Ok(None);
     }
@@ -144,28 +145,28 @@ impl Parts {
     /// It is made of a record for each tensor, sorted by name, byte by byte: name, dtype, dims and digest,
     /// each as its length in bytes in decimal, a colon, the text, and a comma. Dims are decimal numbers with
     /// commas between them, digests lower-case hex.
-    pub(super) fn finish(self, tensors: &Tensors<'_>, entries: &[Entry<'_>]) -> Option<Vec<u8>> {
+    pub(super) fn finish(self, tensors: &Tensors<'_>, entries: &Picked<'_>) -> Option<Vec<u8>> {
         if self.lacks {
             return None;
         }
-        let mut sorted: Vec<(u32, &Entry<'_>)> = (0..).zip(entries).collect();
-        let digest = |at: u32| {
-            let at = usize::try_from(at)
-                .unwrap_or(usize::MAX)
-                .saturating_mul(self.len);
-            self.digests
-                .get(at..at.saturating_add(self.len))
-                .unwrap_or_default()
+        // Of a million tensors a position each, not an entry.
+        let mut sorted: Vec<u32> = (0..).take(entries.len()).collect();
+        let position = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
+        let record = |at: u32| {
+            let entry = entries.get(position(at))?;
+            let start = position(at).saturating_mul(self.len);
+            let digest = self.digests.get(start..start.saturating_add(self.len));
+            Some(record(&tensors.get(entry), digest.unwrap_or_default()))
         };
+        let name = |at: u32| entries.get(position(at)).map(|entry| entry.name());
         // Several tensors of one name, which some formats allow, have no order but that of what they hold.
-        sorted.sort_by(|(i, a), (j, b)| {
-            let record = |at: u32, entry: &Entry<'_>| record(&tensors.get(entry), digest(at));
-            let order = a.name().cmp(b.name());
-            order.then_with(|| record(*i, a).cmp(&record(*j, b)))
+        sorted.sort_unstable_by(|&a, &b| {
+            let order = name(a).cmp(&name(b));
+            order.then_with(|| record(a).cmp(&record(b)))
         });
         let mut hasher = Hasher::new(self.algorithm);
-        for (at, entry) in sorted {
-            hasher.update(record(&tensors.get(entry), digest(at)).as_bytes());
+        for record in sorted.into_iter().filter_map(record) {
+            hasher.update(record.as_bytes());
         }
         Some(hasher.finish())
     }

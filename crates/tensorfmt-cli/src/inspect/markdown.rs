@@ -1,20 +1,21 @@
 //! The listing as Markdown, for an issue or a model card.
 
-use tensorfmt::{Archive, Entry, Value};
+use tensorfmt::{Archive, Value};
 
 use super::{notes, words};
 use crate::failure::Failure;
 use crate::output::{Out, human};
+use crate::picked::Picked;
 
 pub(crate) fn print(
     archive: &Archive,
     path: &str,
-    entries: &[Entry<'_>],
+    entries: &Picked<'_>,
     out: &mut Out,
 ) -> Result<(), Failure> {
     out.line(&format!("## {}", text(path)))?;
     out.line("")?;
-    let bytes = entries.iter().filter_map(Entry::nbytes);
+    let bytes = entries.iter().filter_map(|entry| entry.nbytes());
     let values = entries.iter().map(|entry| entry.shape().elements());
     out.line(&format!(
         "{}, {}: {} tensors, {} values, {} of data.",
@@ -36,14 +37,14 @@ pub(crate) fn print(
     out.line("")?;
     out.line("| name | dtype | shape | bytes | |")?;
     out.line("|---|---|---|---:|---|")?;
-    for entry in entries {
+    for entry in entries.iter() {
         out.line(&format!(
             "| {} | {} | {} | {} | {} |",
             text(entry.name()),
             text(&entry.dtype_name()),
             text(&crate::brief::dims(entry.shape())),
             entry.nbytes().map_or("?".into(), |bytes| bytes.to_string()),
-            text(&notes(entry, false)),
+            text(&notes(&entry, false)),
         ))?;
     }
     Ok(())

@@ -12,6 +12,7 @@ use crate::cli::Common;
 use crate::failure::Failure;
 use crate::measure::{Finding, Measures, Scalar, Survey, work};
 use crate::output::{BATCH, escape, shown};
+use crate::picked::Picked;
 use crate::progress::Meter;
 use crate::signals::Graceful;
 use crate::stats::Number;
@@ -88,7 +89,7 @@ impl<'a> From<&'a Measures> for Numbers<'a> {
 pub(crate) fn write(
     archive: &Archive,
     path: &Path,
-    entries: &[Entry<'_>],
+    entries: &Picked<'_>,
     (target, measure, force): (&Path, bool, bool),
     common: &Common,
 ) -> Result<(), Failure> {
@@ -112,7 +113,7 @@ pub(crate) fn write(
     let json = data(&document)?;
     // The list of tensors is too long to be held, so it is put before the brace that ends the rest.
     let open = json.strip_suffix('}').unwrap_or(&json);
-    let work = entries.iter().filter(|_| measure).map(work);
+    let work = entries.iter().filter(|_| measure).map(|entry| work(&entry));
     let meter = Meter::new(work.fold(0, u64::saturating_add), common);
     let progress = |bytes| meter.tick(bytes);
     let ticker = Ticker::new(Some(&progress));
@@ -126,15 +127,15 @@ pub(crate) fn write(
     };
     put(&format!("{head}{open},\"tensors\":["))?;
     let mut comma = "";
-    for entries in entries.chunks(BATCH) {
+    for batch in entries.batches(BATCH) {
         let measured = match measure {
             true => survey
-                .run(entries, common.threads, &ticker)
+                .run(&batch, common.threads, &ticker)
                 .map_err(|error| Failure::about(path, &error))?,
             false => Vec::new(),
         };
         let mut findings = measured.iter().map(|(_, finding)| finding);
-        for entry in entries {
+        for entry in &batch {
             put(&format!(
                 "{comma}{}",
                 data(&line(archive, entry, findings.next()))?
@@ -154,7 +155,7 @@ fn data(value: &impl Serialize) -> Result<String, Failure> {
 }
 
 fn line<'a>(archive: &Archive, entry: &Entry<'_>, finding: Option<&'a Finding>) -> Line<'a> {
-    let part = archive.part_of(entry);
+    let part = archive.part_of(*entry);
     Line {
         name: shown(entry.name()).into_owned(),
         dtype: escape(&entry.dtype_name()).into_owned(),

@@ -7,6 +7,7 @@ use tensorfmt::{Archive, Entry};
 
 use crate::failure::Failure;
 use crate::output::{Out, escape, human, shown};
+use crate::picked::Picked;
 
 /// Tensors with the same bytes.
 #[derive(Serialize)]
@@ -29,7 +30,7 @@ struct Document<'a> {
 pub(super) fn print(
     archive: &Archive,
     path: &str,
-    entries: &[Entry<'_>],
+    entries: &Picked<'_>,
     json: bool,
     out: &mut Out,
 ) -> Result<(), Failure> {
@@ -58,10 +59,10 @@ pub(super) fn print(
     })
 }
 
-fn tied<'a>(archive: &'a Archive, entries: &[Entry<'a>]) -> Vec<Tied<'a>> {
+fn tied<'a>(archive: &'a Archive, entries: &Picked<'a>) -> Vec<Tied<'a>> {
     let mut places: HashMap<(Option<&str>, u64, u64), usize> = HashMap::new();
     let mut groups: Vec<Tied<'a>> = Vec::new();
-    for entry in entries {
+    for entry in entries.iter() {
         // Of a part that is not open nothing is known but its name.
         if matches!(entry, Entry::AeroSet(_)) {
             continue;

@@ -8,14 +8,15 @@ use tensorfmt::convert::natural;
 use super::notes;
 use crate::failure::Failure;
 use crate::output::{Columns, Out, escape, human};
+use crate::picked::Picked;
 
 /// Prints the tree; `depth` levels of it if that is given.
 pub(crate) fn print(
-    entries: &[Entry<'_>],
+    entries: &Picked<'_>,
     depth: Option<usize>,
     out: &mut Out,
 ) -> Result<(), Failure> {
-    let mut names: Vec<&Entry<'_>> = entries.iter().collect();
+    let mut names: Vec<Entry<'_>> = entries.iter().collect();
     names.sort_by(|a, b| natural(a.name(), b.name()));
     let mut columns = Columns::new(&[3]);
     visit(&names, depth, |row| {
@@ -41,7 +42,7 @@ struct Branch {
 /// Calls `line` with the row of every group and tensor, from top to bottom. Without recursion: a
 /// name may have as many dots as it likes.
 fn visit(
-    names: &[&Entry<'_>],
+    names: &[Entry<'_>],
     depth: Option<usize>,
     mut line: impl FnMut([String; 5]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -77,7 +78,7 @@ fn visit(
 }
 
 /// What is directly in a group, the last first.
-fn inside(names: &[&Entry<'_>], group: &Branch) -> Vec<Branch> {
+fn inside(names: &[Entry<'_>], group: &Branch) -> Vec<Branch> {
     let rest = |at: usize| {
         let name = names.get(at).map_or("", |entry| entry.name());
         name.get(group.shared..).unwrap_or_default()

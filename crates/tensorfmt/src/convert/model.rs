@@ -96,7 +96,7 @@ impl Unreadable {
 impl Model {
     /// Everything in `archive`; no data is read.
     pub fn of(archive: &Archive) -> Self {
-        Self::with(archive, &archive.entries(), About::Home)
+        Self::with(archive, archive.entries(), About::Home)
     }
 
     /// Everything in `archive`, for a conversion to `target`: where that is of another format, what only the
@@ -106,15 +106,15 @@ impl Model {
             true => About::Home,
             false => About::Elsewhere,
         };
-        Self::with(archive, &archive.entries(), about)
+        Self::with(archive, archive.entries(), about)
     }
 
     /// Everything in `archive` but its tensors: its metadata above all.
     pub fn about(archive: &Archive) -> Self {
-        Self::with(archive, &[], About::Values)
+        Self::with(archive, core::iter::empty(), About::Values)
     }
 
-    fn with(archive: &Archive, entries: &[Entry<'_>], about: About) -> Self {
+    fn with<'a>(archive: &Archive, entries: impl Iterator<Item = Entry<'a>>, about: About) -> Self {
         let tensors = Tensors::with(archive, about);
         let mut model = Self {
             format: archive.format(),
@@ -125,7 +125,7 @@ impl Model {
                 #[allow(unreachable_patterns, reason = "a build may have one codec only")]
                 _ => None,
             },
-            tensors: entries.iter().map(|entry| tensors.get(entry)).collect(),
+            tensors: entries.map(|entry| tensors.get(entry)).collect(),
             metadata: archive.metadata(),
             #[cfg(feature = "aero")]
             aero: match archive {
@@ -255,7 +255,7 @@ impl<'a> Tensors<'a> {
     }
 
     /// The tensor of an entry of the archive.
-    pub fn get(&self, entry: &Entry<'_>) -> ModelTensor {
+    pub fn get(&self, entry: Entry<'_>) -> ModelTensor {
         let mut tensor = self.archive.model_tensor(entry, self.about);
         if self.reversed {
             tensor.shape = tensor.shape.reversed();
@@ -266,9 +266,10 @@ impl<'a> Tensors<'a> {
 
 impl ModelTensor {
     /// These tensors of `archive`, in the same order; no data is read.
-    pub fn of(archive: &Archive, entries: &[Entry<'_>]) -> Vec<Self> {
+    pub fn of<'a>(archive: &Archive, entries: impl IntoIterator<Item = Entry<'a>>) -> Vec<Self> {
         let tensors = Tensors::with(archive, About::Home);
-        entries.iter().map(|entry| tensors.get(entry)).collect()
+        let entries = entries.into_iter();
+        entries.map(|entry| tensors.get(entry)).collect()
     }
 
     /// The name.

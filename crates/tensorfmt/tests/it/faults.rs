@@ -188,7 +188,7 @@ fn a_file_that_is_cut_while_it_is_open_gives_errors() {
             .unwrap();
         let archive = Archive::open(&path).unwrap();
         let entry = archive.entry("w").unwrap();
-        let data = archive.data(&entry).unwrap();
+        let data = archive.data(entry).unwrap();
         let cut = match target {
             Target::AeroSet => folder.path().join("part-000.aero"),
             Target::SafetensorsSet => folder.path().join("w-00001-of-00001.safetensors"),
@@ -197,7 +197,7 @@ fn a_file_that_is_cut_while_it_is_open_gives_errors() {
         let file = fs::OpenOptions::new().write(true).open(&cut).unwrap();
         file.set_len(entry.offset() + 1000).unwrap();
 
-        let error = archive.read_entry(&entry).unwrap_err();
+        let error = archive.read_entry(entry).unwrap_err();
         assert_eq!(error.kind(), Kind::Io, "{target:?}: {error}");
         let name = cut.file_name().unwrap().to_str().unwrap();
         let text = error.to_string();

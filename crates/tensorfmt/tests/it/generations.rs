@@ -74,7 +74,7 @@ fn a_filtered_and_renamed_copy_keeps_its_spelling() {
     model.rename(|_| "layer.mask".into()).unwrap();
     let plan = plan(model, Target::Burnpack, &Options::default()).unwrap();
     let copy = burnpack::Archive::from_bytes(bytes(&plan)).unwrap();
-    let code = copy.entries()[0].dtype_code().clone();
+    let code = copy.entries().first().unwrap().dtype_code().clone();
     assert_eq!(code, DTypeCode::Bool(BoolStore::Legacy));
     assert_eq!(copy.generation().name(), "0.20");
 }

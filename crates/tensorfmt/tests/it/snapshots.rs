@@ -82,7 +82,7 @@ fn snapshots_go_everywhere() {
         let source = open(name);
         for &target in Target::ALL {
             let path = folder.path().join(format!("x.{}", target.ending()));
-            let held = |entry: &tensorfmt::Entry<'_>| target.holds(entry.dtype().unwrap());
+            let held = |entry: tensorfmt::Entry<'_>| target.holds(entry.dtype().unwrap());
             let all = source.entries().iter().all(held);
             let losses = match convert(&source, target, &path) {
                 Ok(losses) => losses,
@@ -93,7 +93,7 @@ fn snapshots_go_everywhere() {
                 }
             };
             let there = Archive::open(&path).unwrap();
-            for entry in source.entries().iter().filter(|entry| held(entry)) {
+            for entry in source.entries().iter().filter(|entry| held(*entry)) {
                 let before = source.read_entry(entry).unwrap();
                 let after = there.read(entry.name()).unwrap().to_row_major().unwrap();
                 let label = format!("{name} to {}: {}", target.name(), entry.name());
@@ -108,7 +108,11 @@ fn snapshots_go_everywhere() {
                 usize::from(target == Target::Mag),
                 "{losses:?}"
             );
-            let skipped = source.entries().iter().filter(|entry| !held(entry)).count();
+            let skipped = source
+                .entries()
+                .iter()
+                .filter(|entry| !held(*entry))
+                .count();
             assert_eq!(
                 losses.len() - generations,
                 skipped,
@@ -125,7 +129,7 @@ fn f8_goes_to_safetensors_and_nowhere_else() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["snapshot_0_2_dtypes", "snapshot_0_3_dtypes"] {
         let source = open(name);
-        let f8 = source.entries()[3];
+        let f8 = source.entries().get(3).unwrap();
         assert_eq!(f8.dtype(), Some(DType::F8E4M3));
         for &target in Target::ALL {
             let path = folder.path().join(format!("x.{}", target.ending()));
@@ -137,7 +141,7 @@ fn f8_goes_to_safetensors_and_nowhere_else() {
                     let entry = there.entry(f8.name()).unwrap();
                     assert_eq!(entry.dtype(), Some(DType::F8E4M3));
                     let after = there.read(f8.name()).unwrap();
-                    assert_eq!(after.data(), source.read_entry(&f8).unwrap().data());
+                    assert_eq!(after.data(), source.read_entry(f8).unwrap().data());
                 }
                 Err(error) => {
                     let text = error.to_string();

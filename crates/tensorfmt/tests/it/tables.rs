@@ -175,7 +175,10 @@ fn tensors(probe: &Probe) -> String {
             }]
         ));
         let archive = probe.write(&plan);
-        format!("as {}, asked for", archive.entries()[0].shape())
+        format!(
+            "as {}, asked for",
+            archive.entries().get(0).unwrap().shape()
+        )
     }));
     lines.push(line("empty tensors", |target| {
         yes_or_no(one("x", DType::F32, &[2, 0]), target)
@@ -201,7 +204,7 @@ fn tensors(probe: &Probe) -> String {
     }));
     lines.push(line("order", |target| {
         let plan = planned(one("x", DType::F32, &[2, 3]), target, &Options::default()).unwrap();
-        match probe.write(&plan).entries()[0].order() {
+        match probe.write(&plan).entries().get(0).unwrap().order() {
             Order::RowMajor => "row-major".into(),
             Order::ColumnMajor => "column-major".into(),
         }
@@ -394,7 +397,7 @@ fn attributes(probe: &Probe) -> String {
 
 /// All that a file says about its first tensor.
 fn said(archive: &Archive) -> String {
-    let entry = archive.entries()[0];
+    let entry = archive.entries().get(0).unwrap();
     let extra = match (archive, &entry) {
         (Archive::Aero(archive), tensorfmt::Entry::Aero(entry)) => archive.extra(*entry),
         _ => Vec::new(),
