@@ -241,12 +241,13 @@ fn watch(
         .map_err(fail)?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let err = std::thread::spawn(move || drain(err));
-    let (printed, _) = drain(out);
-    let (complained, last) = err.join().unwrap_or_default();
+    let (printed, out_limit, _) = drain(out);
+    let (complained, err_limit, last) = err.join().unwrap_or_default();
     let used = child.wait4().map_err(fail)?;
     let seconds = start.elapsed().as_secs_f64();
     let above = used.rusage.maxrss.saturating_sub(allowed);
-    let limit = last.contains("--limit ");
+    // A verification says it among the rest of what it found.
+    let limit = out_limit || err_limit;
     let ends_well = match used.status.code() {
         Some(0 | 2 | 4) => true,
         Some(1) => limit,
@@ -281,12 +282,13 @@ fn watch(
     })
 }
 
-/// How many bytes come from a pipe, and the last of them as text.
-fn drain(pipe: Option<impl Read>) -> (u64, String) {
-    let (mut len, mut last) = (0, Vec::new());
+/// How many bytes come from a pipe, whether they name a limit to raise, and the last of them as text.
+fn drain(pipe: Option<impl Read>) -> (u64, bool, String) {
+    const LIMIT: &[u8] = b"(--limit ";
+    let (mut len, mut limit, mut last) = (0, false, Vec::new());
     let mut buffer = vec![0; 1 << 16];
     let Some(mut pipe) = pipe else {
-        return (0, String::new());
+        return (0, false, String::new());
     };
     while let Ok(read) = pipe.read(&mut buffer) {
         if read == 0 {
@@ -294,9 +296,10 @@ fn drain(pipe: Option<impl Read>) -> (u64, String) {
         }
         len += read as u64;
         last.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        limit |= last.windows(LIMIT.len()).any(|bytes| bytes == LIMIT);
         last.drain(..last.len().saturating_sub(2000));
     }
-    (len, String::from_utf8_lossy(&last).into_owned())
+    (len, limit, String::from_utf8_lossy(&last).into_owned())
 }
 
 /// The columns, in the order of the verbs.

@@ -43,6 +43,16 @@ pub(crate) struct Shared {
     pub(crate) extras: Extras,
 }
 
+impl Shared {
+    /// Gives back room for names that did not come, where it is much.
+    fn shrink_names(&mut self) {
+        let len = self.names.len();
+        if self.names.capacity() > len.saturating_add(len / 8) {
+            self.names.shrink_to_fit();
+        }
+    }
+}
+
 /// A tensor as the header lists it, with offsets from the start of the data. Places are in 32 bits,
 /// which hold every place in a header.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +82,7 @@ impl Index {
         parser.header()?;
         check_tiling(&parser)?;
         let Parser {
-            shared,
+            mut shared,
             records,
             metadata,
             oddities,
@@ -84,6 +94,7 @@ impl Index {
         })?;
         // It is gone where it was read from a file, before its place is needed for the entries.
         drop(header);
+        shared.shrink_names();
         let id = shared.id;
         let entries = entries_of(Arc::new(shared), records, data_start)?;
         let names = NameTable::of(&entries, Entry::name).map_err(|twice| Error::Invalid {
@@ -231,8 +242,9 @@ struct Parser<'a> {
     /// What a copy of the header takes of memory, and texts, shapes and keys.
     copy: u64,
     memory: u64,
-    /// For how many tensors there is room.
+    /// For how many tensors there is room, and for how much text of their names.
     room: u64,
+    text: u64,
     shared: Shared,
     records: Vec<Record>,
     metadata: Vec<MetaEntry>,
@@ -255,6 +267,7 @@ impl<'a> Parser<'a> {
             copy: 0,
             memory: 0,
             room: 0,
+            text: 0,
             shared: Shared {
                 id: ArchiveId::next(),
                 names: String::new(),
@@ -336,7 +349,7 @@ impl<'a> Parser<'a> {
         let records = self.room.saturating_mul(RECORD);
         let entries = self.room.saturating_mul(ENTRY);
         let memory = records.saturating_add(entries.max(self.copy));
-        let memory = memory.saturating_add(self.memory);
+        let memory = memory.saturating_add(self.memory).saturating_add(self.text);
         check_index_memory(memory)?;
         let max = self.limits.max_index_overhead_bytes;
         let value = memory.saturating_sub(self.size);
@@ -395,6 +408,7 @@ impl<'a> Parser<'a> {
         let count = (self.records.len() as u64).saturating_add(1);
         self.within("max_tensor_count", count, self.limits.max_tensor_count)?;
         let start = short(self.shared.names.len());
+        self.reserve_names(name.raw.len())?;
         name.append_to(&mut self.shared.names);
         let len = short(self.shared.names.len()).saturating_sub(start);
         self.reserve()?;
@@ -409,11 +423,7 @@ impl<'a> Parser<'a> {
         if len < self.records.capacity() {
             return Ok(());
         }
-        let done = (self.json.at() as u64).max(1);
-        let header = self.data_start.saturating_sub(PREFIX);
-        let all = (len as u128).saturating_mul(header.into());
-        let guess = all.checked_div(done.into()).unwrap_or(0);
-        let guess = usize::try_from(guess).unwrap_or(usize::MAX);
+        let guess = self.in_all(len);
         // A guess is no reason to fail.
         let most = self
             .limits
@@ -426,6 +436,46 @@ impl<'a> Parser<'a> {
         self.take(0)?;
         let fault = |_| SourceError::OutOfMemory(self.room.saturating_mul(RECORD));
         Ok(self.records.try_reserve_exact(more).map_err(fault)?)
+    }
+
+    /// How many there are in the whole header, if its rest is like what was read.
+    fn in_all(&self, so_far: usize) -> usize {
+        let done = (self.json.at() as u64).max(1);
+        let header = self.data_start.saturating_sub(PREFIX);
+        let all = (so_far as u128).saturating_mul(header.into());
+        let guess = all.checked_div(done.into()).unwrap_or(0);
+        usize::try_from(guess).unwrap_or(usize::MAX)
+    }
+
+    /// Makes room for a name, and for as much text as the names of the rest of the header have if all are like
+    /// those so far: text that grows by itself would take twice its length.
+    fn reserve_names(&mut self, more: usize) -> Result<()> {
+        let len = self.shared.names.len();
+        let needed = len.saturating_add(more);
+        if needed <= self.shared.names.capacity() {
+            return Ok(());
+        }
+        let guess = self.in_all(len);
+        let most = self
+            .limits
+            .max_index_overhead_bytes
+            .saturating_add(self.size)
+            .saturating_sub(self.memory)
+            .saturating_sub(self.copy)
+            .saturating_sub(self.room.saturating_mul(RECORD));
+        // A guess is no reason to fail.
+        let guess = guess.min(usize::try_from(most).unwrap_or(usize::MAX));
+        let room = guess
+            .max(needed)
+            .max(len.saturating_add(len / 16))
+            .max(1024);
+        self.text = room as u64;
+        self.take(0)?;
+        let fault = |_| SourceError::OutOfMemory(room as u64);
+        let names = &mut self.shared.names;
+        Ok(names
+            .try_reserve_exact(room.saturating_sub(len))
+            .map_err(fault)?)
     }
 
     /// "Format": `__metadata__` maps text to text; `null` is read as if it were not there.
@@ -679,7 +729,6 @@ impl<'a> Parser<'a> {
 
     /// A tensor within the file, whose size is right where its dtype is known.
     fn checked(&mut self, at: usize, record: Record) -> Result<Record> {
-        self.take(u64::from(record.name_len).saturating_mul(2))?;
         let (begin, end) = (record.begin, record.end);
         let data_len = self.data_len();
         if end > data_len {

@@ -55,7 +55,7 @@ fn open(format: Format) -> u64 {
     match format {
         Format::Safetensors => 100,
         Format::Ztensor => 200,
-        Format::Aero => 330,
+        Format::Aero => 80,
         _ => 220,
     }
 }
@@ -71,15 +71,16 @@ fn tensors(archive: &Archive, work: Work) -> u64 {
     let own = match work {
         Work::Listing | Work::Compare => 24,
         Work::Verify => match format {
-            Format::Aero | Format::Ztensor if !set => 300,
-            Format::Aero => 600,
+            Format::Ztensor => 300,
+            Format::Aero if set => 400,
             _ => 180,
         },
         Work::Convert(target) => {
             let home = format == Format::Burnpack && target == Target::Burnpack;
             let more = [(home, 150), (target.is_set(), 200)];
             let more = more.into_iter().filter(|(is, _)| *is);
-            more.fold(440, |sum: u64, (_, more)| sum.saturating_add(more))
+            let own = if format == Format::Aero { 520 } else { 440 };
+            more.fold(own, |sum: u64, (_, more)| sum.saturating_add(more))
         }
     };
     let mut all = 0u64;

@@ -309,7 +309,8 @@ fn param_ids_scalars_and_custom_fields_survive_a_detour() {
     assert_eq!(
         Bpk::open(&back)
             .unwrap()
-            .entries().first()
+            .entries()
+            .first()
             .unwrap()
             .param_id(),
         Some(u64::MAX)
