@@ -102,6 +102,9 @@ struct Path {
     cuts: Vec<u32>,
 }
 
+/// What an allocation takes beyond its size.
+const HEAP: u64 = 16;
+
 struct Parser<'p, 'a> {
     reader: &'p mut Reader<'a>,
     index: &'p mut Index,
@@ -242,7 +245,7 @@ impl Parser<'_, '_> {
             stats: 0,
         };
         // The entry, its place in the table of names, and its allocations.
-        let fixed = size_of::<Entry>().saturating_add(64) as u64;
+        let fixed = (size_of::<Entry>() as u64).saturating_add(NameTable::MEMORY + 2 * HEAP);
         let more = entry
             .name
             .len()
@@ -255,13 +258,9 @@ impl Parser<'_, '_> {
             .cursor
             .position()
             .saturating_add(self.reader.cursor.remaining());
-        let allowed = size.saturating_mul(3).saturating_add(max);
-        if self.memory > allowed {
-            let at = self.reader.cursor.at("data");
-            let (limit, value) = (
-                "max_index_overhead",
-                self.memory.saturating_sub(size.saturating_mul(3)),
-            );
+        let value = self.memory.saturating_sub(size);
+        if value > max {
+            let (limit, at) = ("max_index_overhead", self.reader.cursor.at("data"));
             return Err(LimitExceeded {
                 limit,
                 value,

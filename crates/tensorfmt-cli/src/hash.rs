@@ -106,6 +106,7 @@ impl Work<'_> {
             .open()
             .map_err(|error| Failure::about(&input.path, &error))?;
         input.warn(&archive);
+        input.allows(&archive, tensorfmt::Work::Digest)?;
         let mut entries = Picked::all(&archive);
         let mut idle = Idle::default();
         let names = entries.iter().map(Entry::name);

@@ -18,6 +18,8 @@ const OVERHEAD: u64 = 50 << 20;
 pub enum Work {
     /// To list it in full: what the file says once for several tensors is said for each.
     Listing,
+    /// To take a digest of each tensor, and one of all.
+    Digest,
     /// To make every check, with what became of each.
     Verify,
     /// To hold it against another.
@@ -70,6 +72,8 @@ fn tensors(archive: &Archive, work: Work) -> u64 {
     let open = open(format).saturating_mul(if set { 2 } else { 1 });
     let own = match work {
         Work::Listing | Work::Compare => 24,
+        // The digest, and where its tensor comes by name.
+        Work::Digest => 40,
         Work::Verify => match format {
             Format::Ztensor => 300,
             Format::Aero if set => 400,
@@ -116,7 +120,7 @@ fn tensors(archive: &Archive, work: Work) -> u64 {
 
 fn metadata(archive: &Archive, work: Work) -> u64 {
     let (pair, item) = match work {
-        Work::Verify => return 0,
+        Work::Verify | Work::Digest => return 0,
         Work::Listing => (160, 110),
         Work::Compare => (250, 110),
         Work::Convert(_) => (570, 150),

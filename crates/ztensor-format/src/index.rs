@@ -158,7 +158,10 @@ fn index_range(source: &dyn Source) -> Result<Range<u64>> {
 }
 
 /// Memory of an entry with nothing outside of it but its place in the table of names.
-pub(crate) const ENTRY_MEMORY: u64 = size_of::<Entry>() as u64 + NameTable::MEMORY;
+pub(crate) const ENTRY_MEMORY: u64 = size_of::<Entry>() as u64 + NameTable::MEMORY + HEAP;
+
+/// What an allocation, as of a name, takes beyond its size.
+pub(crate) const HEAP: u64 = 16;
 
 /// Memory that an entry takes, what it refers to counted in.
 fn memory_of(entry: &Entry) -> u64 {

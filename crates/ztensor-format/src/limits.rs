@@ -11,7 +11,7 @@ pub struct Limits {
     /// entry has at least 46 bytes in the file.
     pub max_tensors: u64,
     /// Bytes of memory that the list of tensors may take beyond the size of the file. A tensor
-    /// takes some 150 bytes, and one without data 46 in the file; the default of 64 MiB only
+    /// takes some 150 bytes, and one without data 46 in the file; the default of 56 MiB only
     /// stops files of most of a million tensors without data. In zTensor 1.x and 2 a component
     /// takes some 600 bytes and may have no data of its own: it stops files of most of 100,000.
     pub max_index_overhead: u64,
@@ -58,7 +58,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             max_tensors: 50_000_000,
-            max_index_overhead: 64 << 20,
+            max_index_overhead: 56 << 20,
             max_dims: 4_000_000,
             max_custom_items: 1 << 18,
             max_depth: 128,

@@ -17,6 +17,7 @@ use tensor_core::{
 use crate::cbor::{Budget, Header, Reader, Skip};
 use crate::checksum::Checksum;
 use crate::encoding::{Encoding, Layout};
+use crate::index::HEAP;
 use crate::read::{Entry, Extra};
 use crate::{Error, Generation, Limits, ReadOptions, Result, Rule, Unsupported};
 
@@ -745,9 +746,6 @@ pub(crate) struct Resolved<'a> {
     pub(crate) digest: Option<Checksum>,
 }
 
-/// What an allocation takes beyond its size.
-const HEAP: u64 = 16;
-
 /// What a name takes while names that could collide are looked for.
 const LOOKUP: u64 = size_of::<(&str, usize)>() as u64 + tensor_core::NameTable::MEMORY;
 
@@ -769,7 +767,7 @@ fn memory_of(entry: &Entry) -> u64 {
     });
     crate::index::ENTRY_MEMORY
         .saturating_add(entry.name.len() as u64)
-        .saturating_add(HEAP + LOOKUP)
+        .saturating_add(LOOKUP)
         .saturating_add(extra)
         .saturating_add(entry.shape.heap_bytes())
 }
