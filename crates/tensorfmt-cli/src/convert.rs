@@ -1,6 +1,7 @@
 //! `convert`: what it is told to do, in which order things are checked, and what it says.
 
 mod edits;
+mod in_place;
 mod metadata;
 mod report;
 
@@ -75,6 +76,7 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
         .collect();
     let (model, mut notes) = edits.model(&named, target)?;
     let checks = !args.no_verify && !args.salvage;
+    let wanted = (edited && alone).then(|| model.clone());
     let plan = match plan(model, target, &options) {
         Ok(plan) => plan,
         Err(error) => {
@@ -123,6 +125,12 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
             false => "nothing written: --strict refuses options that change nothing",
         });
         return Ok(ExitCode::from(UNSUPPORTED));
+    }
+    if let (Some(wanted), [(_, archive)]) = (&wanted, inputs.as_slice()) {
+        if in_place::edit(wanted, archive, target, &options, args, common, &mut report)? {
+            report.finish(args.json)?;
+            return Ok(ExitCode::SUCCESS);
+        }
     }
     // What is damaged must not get a new checksum that is right.
     if checks && !are_whole(&inputs, &edits, common)? {
