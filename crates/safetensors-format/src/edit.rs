@@ -38,15 +38,22 @@ impl Builder {
     pub fn edit(&self, archive: &Archive) -> Result<Edit<Patch>> {
         let header = archive.source.read(PREFIX..archive.data_start())?;
         let header = core::str::from_utf8(&header).unwrap_or_default();
-        Ok(self.edited(archive, header).and_then(|new| {
+        let edit = |apart| {
+            let new = self.edited(archive, header, apart)?;
             let mut patch = Patch::new(archive.file_len());
             patch.switch(PREFIX, header.as_bytes(), new.as_bytes())?;
             Ok(patch)
-        }))
+        };
+        // Where less is in the way of what grows, all moves.
+        Ok(match edit(true) {
+            Err(Misfit::Tensors) => Err(Misfit::Tensors),
+            Err(why) => edit(false).map_err(|_| why),
+            patch => patch,
+        })
     }
 
-    /// The new header, as long as the old one.
-    fn edited(&self, archive: &Archive, header: &str) -> Edit<String> {
+    /// The new header, as long as the old one; `apart` has what stays stay where it is.
+    fn edited(&self, archive: &Archive, header: &str, apart: bool) -> Edit<String> {
         let entries = archive.entries();
         let (tensors, metadata) = self.parts();
         let same = |(planned, entry): (&Planned, &Entry)| {
@@ -86,7 +93,7 @@ impl Builder {
                     out.push(',');
                 }
                 // What got shorter leaves room, so that all that follows stays where it is.
-                while out.len() < member.key {
+                while apart && out.len() < member.key {
                     out.push(' ');
                 }
             };
@@ -116,7 +123,7 @@ impl Builder {
             }
             put_metadata(&pairs, &mut out);
         }
-        while out.len() < end {
+        while apart && out.len() < end {
             out.push(' ');
         }
         out.push('}');
