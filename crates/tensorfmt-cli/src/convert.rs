@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     if let Output::Path(path) = &output {
         may_write(path, args.force || edited)?;
     }
-    let inputs = open(&inputs, args, common)?;
+    let inputs = open(&inputs, args, target, common)?;
     // One file may take its own place.
     let single = match inputs.as_slice() {
         [(_, archive)] => archive.files().len() == 1,
@@ -66,9 +66,6 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     };
     if let (Output::Path(path), false) = (&output, alone) {
         is_free(path)?;
-    }
-    for (input, archive) in &inputs {
-        input.allows(archive, Work::Convert(target))?;
     }
     let named: Vec<(String, &Archive)> = inputs
         .iter()
@@ -156,18 +153,23 @@ fn inputs(args: &Convert) -> Result<Vec<PathBuf>, Failure> {
 fn open(
     paths: &[PathBuf],
     args: &Convert,
+    target: Target,
     common: &Common,
 ) -> Result<Vec<(Input, Archive)>, Failure> {
-    let open = |path: &PathBuf| {
+    let mut inputs: Vec<(Input, Archive)> = Vec::new();
+    for path in paths {
         let input = Input::new(path, common)?;
         let archive = match args.salvage {
             true => input.salvage(),
             false => input.open(),
         };
         let archive = archive.map_err(|error| Failure::about(&input.path, &error))?;
-        Ok((input, archive))
-    };
-    paths.iter().map(open).collect()
+        // Before the next one is opened: many files that each ask for much are not held at once.
+        let others = inputs.iter().map(|(_, archive)| archive);
+        input.allows_beside(&archive, others, Work::Convert(target))?;
+        inputs.push((input, archive));
+    }
+    Ok(inputs)
 }
 
 /// Makes every check that the inputs allow, and says what fails of what is to be converted.

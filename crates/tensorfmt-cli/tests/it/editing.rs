@@ -157,3 +157,20 @@ fn what_can_not_be_edited_in_place_is_written_anew() {
         run.err
     );
 }
+
+/// Some loaders refuse a safetensors file that does not say which framework it is of.
+#[test]
+fn a_loader_that_asks_for_a_framework_is_told_one() {
+    let scratch = Scratch::new();
+    let convert = [
+        "convert",
+        "demo.mag",
+        "m.safetensors",
+        "--set-metadata",
+        "format=pt",
+    ];
+    assert_eq!(scratch.run(&convert).code, 0);
+    let bytes = fs::read(scratch.path("m.safetensors")).unwrap();
+    let header = String::from_utf8_lossy(&bytes[8..200]);
+    assert!(header.contains(r#""format":"pt""#), "{header}");
+}
