@@ -366,6 +366,11 @@ impl Source for InPart {
         self.size
     }
 
+    /// The data of an AERO file is never compressed.
+    fn is_random_access(&self) -> bool {
+        true
+    }
+
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
         self.check(offset, out.len() as u64)?;
         let data = || {

@@ -68,6 +68,7 @@ extern crate alloc;
 
 mod cbor;
 mod dtype;
+mod edit;
 mod error;
 mod index;
 mod layout;

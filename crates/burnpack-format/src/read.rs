@@ -64,7 +64,7 @@ impl Generation {
 /// on demand. Cheap to clone, and shared between threads freely.
 #[derive(Clone)]
 pub struct Archive {
-    source: Arc<dyn Source>,
+    pub(crate) source: Arc<dyn Source>,
     index: Arc<Index>,
 }
 
@@ -289,6 +289,10 @@ impl Archive {
     /// Absolute offset of the data section.
     pub fn data_start(&self) -> u64 {
         self.index.data_start
+    }
+
+    pub(crate) fn metadata_end(&self) -> u64 {
+        self.index.metadata_end
     }
 
     /// Size of the file in bytes.

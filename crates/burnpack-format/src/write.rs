@@ -88,14 +88,14 @@ pub struct Builder {
     scalar_names: NameTable,
 }
 
-struct Planned {
+pub(crate) struct Planned {
     name: String,
-    code: DTypeCode,
-    shape: Shape,
+    pub(crate) code: DTypeCode,
+    pub(crate) shape: Shape,
     /// The CBOR item of a dtype that is copied without being known.
     spelling: Option<Box<[u8]>>,
     param_id: Option<u64>,
-    len: u64,
+    pub(crate) len: u64,
     data: Arc<dyn Source>,
 }
 
@@ -412,6 +412,10 @@ impl Builder {
         Ok(())
     }
 
+    pub(crate) fn tensors(&self) -> &[Planned] {
+        &self.tensors
+    }
+
     fn plan(&self) -> Result<Plan> {
         let limits = &self.limits;
         let at_most = |limit, value: u64, max: u64| {
@@ -453,7 +457,7 @@ impl Builder {
 
     /// "Metadata": keys in the order that Burn's structs have, maps sorted by the bytes of the
     /// key, everything in its shortest form, empty maps left out.
-    fn encode_metadata(&self, offsets: &[(u64, u64)]) -> Result<Vec<u8>, BuildError> {
+    pub(crate) fn encode_metadata(&self, offsets: &[(u64, u64)]) -> Result<Vec<u8>, BuildError> {
         let mut out = Vec::new();
         let maps = 1 + [self.metadata.is_empty(), self.scalars.is_empty()]
             .iter()

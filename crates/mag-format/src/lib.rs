@@ -84,6 +84,7 @@
 extern crate alloc;
 
 mod dtype;
+mod edit;
 mod error;
 mod generation;
 mod index;

@@ -58,7 +58,7 @@ impl Default for ReadOptions {
 /// Cheap to clone, and shared between threads freely.
 #[derive(Clone)]
 pub struct Archive {
-    source: Arc<dyn Source>,
+    pub(crate) source: Arc<dyn Source>,
     index: Arc<Index>,
 }
 
@@ -215,6 +215,14 @@ impl Archive {
     #[cfg(feature = "snapshots")]
     pub fn snapshot(&self) -> Option<&crate::Snapshot> {
         self.index.snapshot.as_ref()
+    }
+
+    /// Where the records end; 0 where there are none.
+    pub(crate) fn records_end(&self) -> u64 {
+        self.index
+            .records
+            .as_ref()
+            .map_or(0, |records| records.range.end)
     }
 
     /// Size of the file in bytes.

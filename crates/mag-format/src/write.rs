@@ -35,11 +35,11 @@ pub struct Builder {
     names: NameTable,
 }
 
-struct Planned {
+pub(crate) struct Planned {
     name: String,
-    code: DTypeCode,
-    shape: Shape,
-    len: u64,
+    pub(crate) code: DTypeCode,
+    pub(crate) shape: Shape,
+    pub(crate) len: u64,
     data: Arc<dyn Source>,
 }
 
@@ -259,8 +259,28 @@ impl Builder {
         Ok(())
     }
 
+    pub(crate) fn tensors(&self) -> &[Planned] {
+        &self.tensors
+    }
+
     /// Header and records, as they start the file.
     fn records(&self, plan: &Plan) -> Result<Vec<u8>> {
+        let mut end = plan.data_base;
+        let offsets = self.tensors.iter().map(|tensor| {
+            let offset = end;
+            end += tensor.len.next_multiple_of(ALIGN);
+            offset
+        });
+        self.records_at(offsets, self.checksum)
+    }
+
+    /// The same with tensors at these places.
+    pub(crate) fn records_at(
+        &self,
+        offsets: impl Iterator<Item = u64>,
+        checksum: Checksum,
+    ) -> Result<Vec<u8>> {
+        let plan = self.plan()?;
         let mut sink = Sink::new(hinted_vec(plan.records_end));
         let mut header = Header {
             checksum: 0,
@@ -271,8 +291,7 @@ impl Builder {
         for (key, value) in &self.metadata {
             MetaRecord { value: *value, key }.write(&mut sink)?;
         }
-        let mut offset = plan.data_base;
-        for tensor in &self.tensors {
+        for (tensor, offset) in self.tensors.iter().zip(offsets) {
             let record = TensorRecord {
                 code: tensor.code,
                 offset,
@@ -281,10 +300,9 @@ impl Builder {
                 key: &tensor.name,
             };
             record.write(&mut sink)?;
-            offset += tensor.len.next_multiple_of(ALIGN);
         }
         let mut bytes = sink.into_inner();
-        header.checksum = match self.checksum {
+        header.checksum = match checksum {
             Checksum::Crc32c => checksum::crc32c(bytes.get(12..).unwrap_or_default()),
             Checksum::Ieee => crc32fast::hash(&bytes),
         };

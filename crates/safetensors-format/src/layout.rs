@@ -55,6 +55,18 @@ pub(crate) fn header_len(source: &dyn Source, limits: &Limits) -> Result<u64> {
     Ok(len)
 }
 
+/// Keys and values, with a comma between each two.
+pub(crate) fn put_pairs<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, out: &mut String) {
+    for (at, (key, value)) in pairs.enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        put_text(key, out);
+        out.push(':');
+        put_text(value, out);
+    }
+}
+
 /// A header that is written, behind eight bytes for its length.
 pub(crate) struct Header(String);
 
@@ -74,15 +86,7 @@ impl Header {
     /// The pairs of `__metadata__`, in this order.
     pub(crate) fn put_metadata<'a>(&mut self, pairs: impl Iterator<Item = (&'a str, &'a str)>) {
         self.begin(METADATA);
-        let mut first = true;
-        for (key, value) in pairs {
-            if !core::mem::take(&mut first) {
-                self.0.push(',');
-            }
-            put_text(key, &mut self.0);
-            self.0.push(':');
-            put_text(value, &mut self.0);
-        }
+        put_pairs(pairs, &mut self.0);
         self.0.push('}');
     }
 

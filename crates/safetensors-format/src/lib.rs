@@ -61,6 +61,7 @@
 extern crate alloc;
 
 mod dtype;
+mod edit;
 mod error;
 mod index;
 mod json;

@@ -26,7 +26,7 @@ pub struct ReadOptions {
 /// demand. Cheap to clone, and shared between threads freely.
 #[derive(Clone)]
 pub struct Archive {
-    source: Arc<dyn Source>,
+    pub(crate) source: Arc<dyn Source>,
     index: Arc<Index>,
 }
 

@@ -51,14 +51,14 @@ pub struct Builder {
     names: NameTable,
 }
 
-struct Planned {
-    name: String,
-    code: DTypeCode,
-    shape: Shape,
-    len: u64,
+pub(crate) struct Planned {
+    pub(crate) name: String,
+    pub(crate) code: DTypeCode,
+    pub(crate) shape: Shape,
+    pub(crate) len: u64,
     data: Arc<dyn Source>,
     /// Keys and the JSON of their values.
-    extras: Vec<(String, String)>,
+    pub(crate) extras: Vec<(String, String)>,
 }
 
 impl Default for Builder {
@@ -376,6 +376,11 @@ impl Builder {
         Ok(sink.into_inner().commit()?)
     }
 
+    /// The tensors and the metadata.
+    pub(crate) fn parts(&self) -> (&[Planned], &[(String, String)]) {
+        (&self.tensors, &self.metadata)
+    }
+
     /// Where the data comes from.
     #[cfg(feature = "std")]
     pub(crate) fn sources(&self) -> impl Iterator<Item = &dyn Source> {
@@ -494,7 +499,7 @@ pub(crate) struct Plan {
     pub(crate) file_len: u64,
 }
 
-fn extras_of(entry: &Entry) -> Vec<(String, String)> {
+pub(crate) fn extras_of(entry: &Entry) -> Vec<(String, String)> {
     let extras = entry.extras();
     let pairs = extras.map(|extra| (extra.key().to_string(), extra.json().to_string()));
     pairs.collect()

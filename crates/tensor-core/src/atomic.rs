@@ -1,5 +1,6 @@
 mod keep;
 mod leftovers;
+mod patching;
 mod place;
 
 use std::fs::{File, OpenOptions};
@@ -7,6 +8,7 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 pub use leftovers::Leftover;
+pub(crate) use patching::open_to_patch;
 use place::{Links, Place};
 use tempfile::{Builder, NamedTempFile, TempPath};
 

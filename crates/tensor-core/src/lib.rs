@@ -52,6 +52,7 @@ mod names;
 mod notice;
 mod options;
 pub mod parallel;
+mod patch;
 #[cfg(feature = "std")]
 mod pool;
 mod report;
@@ -88,6 +89,9 @@ pub use names::{DuplicateName, NameTable};
 #[cfg(feature = "std")]
 pub use notice::Notice;
 pub use options::{Progress, Ticker, VerifyOptions, WriteOptions};
+#[cfg(feature = "std")]
+pub use patch::PatchError;
+pub use patch::{Misfit, Patch, Patched};
 #[cfg(feature = "std")]
 pub use pool::{FilePool, PooledFile};
 pub use report::{Item, Outcome, Report};

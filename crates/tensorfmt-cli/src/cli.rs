@@ -363,7 +363,8 @@ pub(crate) struct Convert {
     #[arg(long)]
     pub(crate) json: bool,
     /// Write into the output itself instead of a temporary file that replaces it; what fails leaves it
-    /// unfinished. The input itself is replaced when it is complete
+    /// unfinished. Of the input itself the index alone is written where names and metadata change and a crash
+    /// at any point leaves it readable; else it is replaced when the new file is complete
     #[arg(long)]
     pub(crate) in_place: bool,
 }

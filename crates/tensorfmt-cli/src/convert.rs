@@ -1,6 +1,7 @@
 //! `convert`: what it is told to do, in which order things are checked, and what it says.
 
 mod edits;
+mod in_place;
 mod metadata;
 mod report;
 
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     if let Output::Path(path) = &output {
         may_write(path, args.force || edited)?;
     }
-    let inputs = open(&inputs, args, common)?;
+    let inputs = open(&inputs, args, target, common)?;
     // One file may take its own place.
     let single = match inputs.as_slice() {
         [(_, archive)] => archive.files().len() == 1,
@@ -66,15 +67,13 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     if let (Output::Path(path), false) = (&output, alone) {
         is_free(path)?;
     }
-    for (input, archive) in &inputs {
-        input.allows(archive, Work::Convert(target))?;
-    }
     let named: Vec<(String, &Archive)> = inputs
         .iter()
         .map(|(input, archive)| (input.path.display().to_string(), archive))
         .collect();
     let (model, mut notes) = edits.model(&named, target)?;
     let checks = !args.no_verify && !args.salvage;
+    let wanted = (edited && alone).then(|| model.clone());
     let plan = match plan(model, target, &options) {
         Ok(plan) => plan,
         Err(error) => {
@@ -124,6 +123,12 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
         });
         return Ok(ExitCode::from(UNSUPPORTED));
     }
+    if let (Some(wanted), [(_, archive)]) = (&wanted, inputs.as_slice()) {
+        if in_place::edit(wanted, archive, target, &options, args, common, &mut report)? {
+            report.finish(args.json)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
     // What is damaged must not get a new checksum that is right.
     if checks && !are_whole(&inputs, &edits, common)? {
         report.finish(args.json)?;
@@ -148,18 +153,23 @@ fn inputs(args: &Convert) -> Result<Vec<PathBuf>, Failure> {
 fn open(
     paths: &[PathBuf],
     args: &Convert,
+    target: Target,
     common: &Common,
 ) -> Result<Vec<(Input, Archive)>, Failure> {
-    let open = |path: &PathBuf| {
+    let mut inputs: Vec<(Input, Archive)> = Vec::new();
+    for path in paths {
         let input = Input::new(path, common)?;
         let archive = match args.salvage {
             true => input.salvage(),
             false => input.open(),
         };
         let archive = archive.map_err(|error| Failure::about(&input.path, &error))?;
-        Ok((input, archive))
-    };
-    paths.iter().map(open).collect()
+        // Before the next one is opened: many files that each ask for much are not held at once.
+        let others = inputs.iter().map(|(_, archive)| archive);
+        input.allows_beside(&archive, others, Work::Convert(target))?;
+        inputs.push((input, archive));
+    }
+    Ok(inputs)
 }
 
 /// Makes every check that the inputs allow, and says what fails of what is to be converted.

@@ -15,7 +15,7 @@ use serde::Serialize;
 use sides::{Side, sides};
 use tensor_core::{Kind, Order, Ticker};
 use tensorfmt::convert::{Model, ModelTensor, Tensors};
-use tensorfmt::{Entry, Error, Value, Work, to_json};
+use tensorfmt::{Archive, Entry, Error, Value, Work, to_json};
 use tolerance::Tolerance;
 
 use crate::Outcome;
@@ -85,18 +85,18 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
     let zero = |tolerance: Option<f64>| tolerance.unwrap_or(0.0);
     let tolerance =
         (is_asked_for || args.values).then(|| Tolerance::new(zero(args.atol), zero(args.rtol)));
-    let open = |input: Input| {
+    let open = |input: Input, other: Option<&Archive>| {
         let archive = input
             .open()
             .map_err(|error| Failure::about(&input.path, &error))?;
-        input.allows(&archive, Work::Compare)?;
+        input.allows_beside(&archive, other.into_iter(), Work::Compare)?;
         input.warn(&archive);
         Ok::<_, Failure>((archive, input))
     };
     // The inputs keep what was spooled from standard input.
     let (a, b) = Input::both((&args.a, &args.b), common)?;
-    let (a, input_a) = open(a)?;
-    let (b, input_b) = open(b)?;
+    let (a, input_a) = open(a, None)?;
+    let (b, input_b) = open(b, Some(&a))?;
     let (side_a, side_b) = sides(&a, &b, args)?;
     let metadata = metadata(&Model::about(&a).metadata, &Model::about(&b).metadata);
     // A format may be unable to hold the other one's metadata.

@@ -12,6 +12,9 @@ use crate::failure::{Failure, complain};
 use crate::output::escape;
 use crate::size;
 
+/// Whether it was said what becomes of streams.
+static SAID: std::sync::Once = std::sync::Once::new();
+
 /// A file named on the command line; `-` is standard input, spooled to a temporary file.
 pub(crate) struct Input {
     /// As named, for messages.
@@ -24,8 +27,28 @@ pub(crate) struct Input {
 impl Input {
     pub(crate) fn new(path: &Path, common: &Common) -> Result<Self, Failure> {
         let path = path.to_path_buf();
+        if is_url(&path) {
+            let why = "no such file, and nothing is read from servers: download it first";
+            let error = io::Error::new(io::ErrorKind::NotFound, why);
+            return Err(Failure::io(&path, &error));
+        }
         let options = read_options(common)?;
-        let spooled = match path.as_os_str() == "-" {
+        let stdin = path.as_os_str() == "-";
+        if (stdin || is_pipe(&path)) && !common.quiet {
+            SAID.call_once(|| {
+                let folder = std::env::temp_dir();
+                complain(&escape(&format!(
+                    "note: {} is a stream, kept in {} while it is read",
+                    if stdin {
+                        "standard input".into()
+                    } else {
+                        path.display().to_string()
+                    },
+                    folder.display()
+                )));
+            });
+        }
+        let spooled = match stdin {
             true => Some(spool(io::stdin().lock())),
             false if is_pipe(&path) => Some(File::open(&path).and_then(spool)),
             false => None,
@@ -113,6 +136,18 @@ impl Input {
         allowed.map_err(|error| Failure::about(&self.path, &error))
     }
 
+    /// The same of this archive and those that are open already, which share one limit.
+    pub(crate) fn allows_beside<'a>(
+        &self,
+        archive: &'a Archive,
+        others: impl Iterator<Item = &'a Archive>,
+        work: Work,
+    ) -> Result<(), Failure> {
+        let all = others.chain([archive]);
+        let allowed = self.options.check_work_of(all, work);
+        allowed.map_err(|error| Failure::about(&self.path, &error))
+    }
+
     /// The same as an error of the library.
     pub(crate) fn check_work(&self, archive: &Archive, work: Work) -> Result<(), tensorfmt::Error> {
         self.options.check_work(archive, work)
@@ -136,6 +171,16 @@ impl Input {
             complain(&escape(&format!("metadata can't be read: {message}")));
         }
     }
+}
+
+/// Whether a path is the address of something on a server, and there is no such file.
+fn is_url(path: &Path) -> bool {
+    let scheme = path.to_str().and_then(|text| text.split_once("://"));
+    let is_word = |word: &str| {
+        let mut bytes = word.bytes();
+        bytes.len() > 1 && bytes.all(|byte| byte.is_ascii_alphanumeric())
+    };
+    scheme.is_some_and(|(scheme, _)| is_word(scheme)) && !path.exists()
 }
 
 /// Whether bytes come from a path in one stream, which has no positions to read at.

@@ -251,5 +251,6 @@ pub(crate) fn tensor(
         is_stat: false,
         casting: Casting::default(),
         turned: false,
+        ordinal: u32::MAX,
     }
 }

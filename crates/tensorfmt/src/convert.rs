@@ -7,6 +7,7 @@
 
 mod cast;
 mod choices;
+mod edit;
 mod merge;
 mod model;
 mod natural;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 pub use cast::{CastReport, PassedOver};
 pub(crate) use choices::Casting;
+pub use edit::edit_in_place;
 pub use merge::{Merged, OnDuplicate};
 pub(crate) use model::Unreadable;
 pub use model::{Model, ModelTensor, Tensors};

@@ -96,9 +96,9 @@ pub use safetensors_format as safetensors;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
-    At, Bytes, DType, Element, Entries, FileError, FileId, FileSource, Item, Kind, Notice, Order,
-    Outcome, Report, Shape, Source, SourceError, Tensor, Value, VerifyOptions, WriteOptions, bf16,
-    f16,
+    At, Bytes, DType, Element, Entries, FileError, FileId, FileSource, Item, Kind, Misfit, Notice,
+    Order, Outcome, Report, Shape, Source, SourceError, Tensor, Value, VerifyOptions, WriteOptions,
+    bf16, f16,
 };
 pub use work::Work;
 

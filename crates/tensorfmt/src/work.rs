@@ -36,9 +36,26 @@ impl ReadOptions {
     /// A limit, named `max_work_overhead`, where it is 50 MiB more than the file has bytes, or its index as
     /// decoded, unless set otherwise.
     pub fn check_work(&self, archive: &Archive, work: Work) -> Result<()> {
+        self.check_work_of([archive], work)
+    }
+
+    /// The same of several archives that are worked on at once: there is one limit for them together, which is
+    /// held against the size of all files.
+    ///
+    /// # Errors
+    /// As [`check_work`](Self::check_work).
+    pub fn check_work_of<'a>(
+        &self,
+        archives: impl IntoIterator<Item = &'a Archive>,
+        work: Work,
+    ) -> Result<()> {
         let max = self.value_of(LIMIT).unwrap_or(OVERHEAD);
-        let allowed = archive.file_len().max(archive.index_len());
-        let need = tensors(archive, work).saturating_add(metadata(archive, work));
+        let (mut need, mut allowed) = (0u64, 0u64);
+        for archive in archives {
+            allowed = allowed.saturating_add(archive.file_len().max(archive.index_len()));
+            let more = tensors(archive, work).saturating_add(metadata(archive, work));
+            need = need.saturating_add(more);
+        }
         let value = need.saturating_sub(allowed);
         if value <= max {
             return Ok(());

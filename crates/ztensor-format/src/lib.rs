@@ -78,6 +78,7 @@ mod checksum;
 #[cfg(feature = "generations")]
 mod decoded;
 mod dtype;
+mod edit;
 mod encoding;
 mod error;
 mod index;

@@ -147,27 +147,27 @@ pub struct Builder {
 }
 
 /// What an entry says that is copied with its stored bytes.
-struct Copied {
+pub(crate) struct Copied {
     dtype: Box<str>,
     layout: Box<str>,
     encoding: Box<str>,
     checksum: Option<String>,
 }
 
-struct Planned {
+pub(crate) struct Planned {
     name: String,
-    dtype: &'static str,
-    shape: Shape,
+    pub(crate) dtype: &'static str,
+    pub(crate) shape: Shape,
     /// Decoded bytes.
-    len: u64,
-    level: Option<i32>,
-    checksum: Algorithm,
-    endianness: Option<Endianness>,
+    pub(crate) len: u64,
+    pub(crate) level: Option<i32>,
+    pub(crate) checksum: Algorithm,
+    pub(crate) endianness: Option<Endianness>,
     custom: Vec<(String, Bytes)>,
     /// Elements in the byte order that they are stored in; of a copy what the file stores.
     data: Arc<dyn Source>,
     /// What an entry of another file says, where it is copied as it is.
-    copied: Option<Box<Copied>>,
+    pub(crate) copied: Option<Box<Copied>>,
 }
 
 impl Builder {
@@ -505,6 +505,23 @@ impl Builder {
     }
 }
 
+impl Builder {
+    pub(crate) fn tensors(&self) -> &[Planned] {
+        &self.tensors
+    }
+
+    /// The index over data that is where these entries have it, and has their checksums.
+    pub(crate) fn index_like(&self, entries: &[Entry]) -> Vec<u8> {
+        let mut index = IndexWriter::new(self.tensors.len());
+        for (tensor, entry) in self.tensors.iter().zip(entries) {
+            let place = (entry.offset, entry.size);
+            let checksum = entry.checksum().map(|checksum| checksum.to_string());
+            index.put(tensor, place, Encoding::Raw, checksum);
+        }
+        index.bytes
+    }
+}
+
 /// Bytes per thread that may be held compressed, or on their way to it.
 const HELD_BYTES: u64 = 16 << 20;
 
@@ -570,6 +587,21 @@ impl IndexWriter {
             None => Encoding::Raw,
         };
         let copied = tensor.copied.as_deref();
+        let checksum = match copied {
+            Some(copied) => copied.checksum.clone(),
+            None => hasher.finish().map(|checksum| checksum.to_string()),
+        };
+        self.put(tensor, (offset, size), encoding, checksum);
+    }
+
+    fn put(
+        &mut self,
+        tensor: &Planned,
+        (offset, size): (u64, u64),
+        encoding: Encoding,
+        checksum: Option<String>,
+    ) {
+        let copied = tensor.copied.as_deref();
         let entry = WrittenEntry {
             name: &tensor.name,
             offset,
@@ -579,10 +611,7 @@ impl IndexWriter {
             dims: tensor.shape.dims(),
             encoding: copied.map_or(encoding.name(), |copied| &copied.encoding),
             endianness: tensor.endianness,
-            checksum: match copied {
-                Some(copied) => copied.checksum.clone(),
-                None => hasher.finish().map(|checksum| checksum.to_string()),
-            },
+            checksum,
             custom: &tensor.custom,
         };
         entry.write(&mut self.bytes);

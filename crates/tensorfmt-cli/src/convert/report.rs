@@ -77,6 +77,9 @@ pub(super) struct Report {
     notes: Vec<Note>,
     /// What is worth knowing of the target: the order of its data, links, owners.
     target: Vec<String>,
+    /// How many bytes were written into the input itself, where its index alone was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    written_in_place: Option<u64>,
     #[serde(skip)]
     lines: Vec<String>,
 }
@@ -92,6 +95,7 @@ impl Report {
             losses: losses.iter().map(line).collect(),
             notes,
             target: Vec::new(),
+            written_in_place: None,
             lines: grouped(losses),
         }
     }
@@ -122,6 +126,18 @@ impl Report {
             }
         }
         self.target.extend(notices);
+    }
+
+    /// Says that the index alone was written.
+    pub(super) fn written_in_place(&mut self, bytes: u64, common: &Common) {
+        let what = match bytes {
+            0 => "nothing changes, so nothing was written".into(),
+            _ => format!(
+                "edited in place: {bytes} bytes of the index written; the data was neither read nor written"
+            ),
+        };
+        self.written_in_place = Some(bytes);
+        self.notices(vec![what], common);
     }
 
     /// Prints the JSON where it is asked for.

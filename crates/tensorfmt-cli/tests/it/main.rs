@@ -14,6 +14,7 @@ mod choices;
 mod contract;
 mod crowds;
 mod differences;
+mod editing;
 mod extracts;
 mod faults;
 mod forms;

@@ -199,3 +199,41 @@ fn a_pattern_must_match_in_one_of_the_files() {
     assert_eq!(page.code, 2, "{page:?}");
     assert!(!scratch.path("p.html").exists());
 }
+
+/// What several inputs take of memory is one account: each alone is within the limit, both together are not.
+#[test]
+fn inputs_that_are_open_at_once_share_a_limit() {
+    let scratch = Scratch::new();
+    let names =
+        |prefix: &str| -> Vec<String> { (0..200).map(|at| format!("{prefix}{at}")).collect() };
+    for prefix in ["a", "b"] {
+        let names = names(prefix);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        with_names(&scratch, &format!("{prefix}.safetensors"), &names);
+    }
+    let run = |verb: &[&str], limit: &str| {
+        let limit = format!("max_work_overhead={limit}");
+        scratch.run(&[verb, &["--limit", &limit]].concat())
+    };
+    // What the error says is enough.
+    let enough = |verb: &[&str], limit: &str| {
+        let run = run(verb, limit);
+        assert_eq!(run.code, 1, "{run:?}");
+        let (_, value) = run.err.split_once("max_work_overhead=").expect(&run.err);
+        let value: String = value.chars().take_while(char::is_ascii_digit).collect();
+        value
+    };
+    let one = enough(&["convert", "a.safetensors", "m.zt"], "0");
+    assert_eq!(run(&["convert", "a.safetensors", "o.zt"], &one).code, 0);
+    let both = ["convert", "a.safetensors", "b.safetensors", "m.zt"];
+    let two = enough(&both, &one);
+    assert!(!scratch.path("m.zt").exists());
+    assert!(
+        two.parse::<u64>().unwrap() > one.parse::<u64>().unwrap() * 3 / 2,
+        "{one} {two}"
+    );
+    assert_eq!(run(&both, &two).code, 0);
+    let alone = ["diff", "a.safetensors", "a.safetensors"];
+    let two = enough(&alone, "0");
+    assert!(run(&alone, &two).code == 0);
+}

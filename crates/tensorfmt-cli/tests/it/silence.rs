@@ -774,3 +774,70 @@ mod unix {
         }
     }
 }
+
+/// A stream is kept in a file while it is read, which is said once, and the folder with it; where that is full
+/// the error names what another one is chosen by.
+#[cfg(unix)]
+#[test]
+fn streams_are_said_once_and_a_full_folder_for_them_names_the_way_out() {
+    let scratch = Scratch::new();
+    let bin = crate::program();
+    let shell = |script: &str| {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", script]).current_dir(scratch.0.path());
+        let output = shell.env("TMPDIR", scratch.path("kept")).output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    std::fs::create_dir(scratch.path("kept")).unwrap();
+    let folder = scratch.path("kept").display().to_string();
+    for (script, stream) in [
+        (format!("'{bin}' inspect - < demo.mag"), "standard input"),
+        (
+            format!("cat demo.mag | '{bin}' inspect /dev/stdin"),
+            "/dev/stdin",
+        ),
+        (
+            format!("mkfifo a b; cat demo.mag > a & cat demo.mag > b & '{bin}' diff a b"),
+            "a",
+        ),
+    ] {
+        let (code, err) = shell(&script);
+        assert_eq!(code, Some(0), "{script}: {err}");
+        assert_eq!(err.matches("is a stream").count(), 1, "{script}: {err}");
+        assert!(err.contains(&folder), "{err}");
+        let named = err.contains(&format!("note: {stream} is")) || err.contains("note: b is");
+        assert!(named, "{err}");
+        let (_, err) = shell(
+            &script
+                .replace("inspect", "-q inspect")
+                .replace("mkfifo a b;", "")
+                .replace("diff", "-q diff"),
+        );
+        assert_eq!(err, "", "{script}");
+    }
+    // The limit is in blocks of 512 bytes.
+    let (code, err) = shell(&format!("ulimit -f 1; '{bin}' inspect - < demo.mag"));
+    assert_eq!(code, Some(3), "{err}");
+    assert!(
+        err.contains(&format!("kept in {folder}")) && err.contains("TMPDIR"),
+        "{err}"
+    );
+    assert_eq!(std::fs::read_dir(scratch.path("kept")).unwrap().count(), 0);
+}
+
+#[test]
+fn an_address_on_a_server_is_called_one() {
+    let scratch = Scratch::new();
+    for verb in ["inspect", "verify", "hash", "stats"] {
+        let run = scratch.run(&[verb, "https://host/m.safetensors"]);
+        assert_eq!(run.code, 3, "{run:?}");
+        assert!(run.err.contains("download it first"), "{}", run.err);
+    }
+    // A file of such a name is one.
+    std::fs::create_dir_all(scratch.path("s3:/x")).unwrap();
+    std::fs::copy(scratch.path("demo.mag"), scratch.path("s3:/x/m.mag")).unwrap();
+    assert_eq!(scratch.run(&["inspect", "s3://x/m.mag"]).code, 0);
+}

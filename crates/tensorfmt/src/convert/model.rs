@@ -73,6 +73,8 @@ pub struct ModelTensor {
     pub(crate) casting: Casting,
     /// Whether its dims are swapped, so that it is no longer what its format has.
     pub(crate) turned: bool,
+    /// Which tensor of its file it is, where it came with all of them.
+    pub(crate) ordinal: u32,
 }
 
 /// Why a tensor's data can't be had.
@@ -125,7 +127,13 @@ impl Model {
                 #[allow(unreachable_patterns, reason = "a build may have one codec only")]
                 _ => None,
             },
-            tensors: entries.map(|entry| tensors.get(entry)).collect(),
+            tensors: (0..)
+                .zip(entries)
+                .map(|(ordinal, entry)| ModelTensor {
+                    ordinal,
+                    ..tensors.get(entry)
+                })
+                .collect(),
             metadata: archive.metadata(),
             #[cfg(feature = "aero")]
             aero: match archive {

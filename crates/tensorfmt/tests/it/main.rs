@@ -13,6 +13,7 @@ mod changing;
 mod detect;
 mod faults;
 mod generations;
+mod in_place;
 mod matrix;
 mod page;
 mod reports;

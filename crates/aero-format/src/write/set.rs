@@ -1,0 +1,163 @@
+//! A set: several files, of which none appears before all are complete.
+
+use std::string::String;
+use std::vec::Vec;
+
+use tensor_core::{AtomicFile, Output, SealedFile, Sink, Source, WriteOptions};
+
+use super::{Builder, Layout};
+use crate::Result;
+use crate::integrity::hex;
+
+/// The file of a set that lists the tensors of all its parts.
+const INDEX_NAME: &str = "index.aero";
+
+impl Builder {
+    /// Writes a set: the JSON at `path`, and `index.aero` and `part-000.aero` ... beside it. None
+    /// of them appears before all are complete; the JSON comes last. Files of these names are
+    /// replaced, of another set too: [`set_files`](Self::set_files) lists them.
+    ///
+    /// # Errors
+    /// As [`write_file`](Self::write_file); a set that was there is as it was.
+    pub fn write_set(&self, path: impl AsRef<std::path::Path>) -> Result<()> {
+        self.write_set_with(path, &WriteOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`write_set`](Self::write_set), or a stop on request.
+    pub fn write_set_with(
+        &self,
+        path: impl AsRef<std::path::Path>,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        use serde_json::json;
+
+        let path = path.as_ref();
+        let shards = self.shards();
+        let per_part = usize::try_from(self.options.max_part_shards).unwrap_or(usize::MAX);
+        let mut parts = Vec::new();
+        let mut files = Vec::new();
+        let mut write = |name: &str, layout: &Layout| {
+            let file = Hashed::create(&path.with_file_name(name), self.sources(), options)?;
+            let mut sink = Sink::new(file);
+            self.write(layout, &mut sink, options)?;
+            let (file, sha256, len) = sink.into_inner().seal()?;
+            files.push(file);
+            Ok::<_, crate::Error>(json!({"path": name, "sha256": sha256, "size_bytes": len}))
+        };
+        let mut hashed = Vec::new();
+        for (ordinal, part) in shards.chunks(per_part).enumerate() {
+            // What the format can't hold, and what can't be read, fails before the first byte.
+            let layout = self.layout(part, options)?;
+            let mut entry = write(&part_name(ordinal), &layout)?;
+            hashed.extend(layout.into_hashes());
+            let first = ordinal * per_part;
+            let ids: Vec<usize> = (first..first + part.len()).collect();
+            if let Some(fields) = entry.as_object_mut() {
+                fields.insert("shards".into(), ids.into());
+            }
+            parts.push(entry);
+        }
+        // The index has the hashes that the parts were written with.
+        let index = write(INDEX_NAME, &self.layout_with(&shards, false, hashed)?)?;
+        let set = json!({
+            "format": {"name": "AEROSET", "version": [0, 1]},
+            "model": {
+                "name": self.options.name(),
+                "architecture": self.options.architecture(),
+            },
+            "parts": parts,
+            "global_tidx": index,
+        });
+        let text = std::format!("{set:#}\n");
+        let mut file = AtomicFile::create_from(path, self.sources(), options)?;
+        file.put(text.as_bytes())?;
+        files.push(file.seal()?);
+        let stale = match options.create_new {
+            true => Vec::new(),
+            false => self.stale_files(path),
+        };
+        SealedFile::commit_all(files)?;
+        for file in stale {
+            // What can't be deleted harms nobody: the set doesn't name it any more.
+            if std::fs::remove_file(&file).is_ok() {
+                options.tell(&tensor_core::Notice::Removed { file });
+            }
+        }
+        Ok(())
+    }
+
+    /// The parts of the set that is at `path` now which [`write_set`](Self::write_set) would leave without
+    /// a set: it deletes them, unless data is read from them.
+    pub fn stale_files(&self, path: impl AsRef<std::path::Path>) -> Vec<std::path::PathBuf> {
+        let path = path.as_ref();
+        let Ok(old) = crate::Set::open(path) else {
+            return Vec::new();
+        };
+        let new = self.set_files(path);
+        let is_read = |file: &std::path::PathBuf| {
+            let id = tensor_core::FileId::of(file).ok();
+            id.is_none() || self.sources().any(|source| source.file() == id.as_ref())
+        };
+        // The first one is the set itself.
+        let files = old.files().into_iter().skip(1);
+        files
+            .filter(|file| file.parent() == path.parent() && !new.contains(file) && !is_read(file))
+            .collect()
+    }
+
+    /// The files that [`write_set`](Self::write_set) puts beside the JSON at `path`, whatever its
+    /// name: two sets in one folder would write the same ones.
+    pub fn set_files(&self, path: impl AsRef<std::path::Path>) -> Vec<std::path::PathBuf> {
+        let path = path.as_ref();
+        let per_part = usize::try_from(self.options.max_part_shards).unwrap_or(usize::MAX);
+        let parts = self.shards().len().div_ceil(per_part);
+        let mut files: Vec<_> = (0..parts)
+            .map(|ordinal| path.with_file_name(part_name(ordinal)))
+            .collect();
+        files.push(path.with_file_name(INDEX_NAME));
+        files
+    }
+}
+
+/// The file of a set's part.
+fn part_name(ordinal: usize) -> String {
+    std::format!("part-{ordinal:03}.aero")
+}
+
+/// A file whose SHA-256 is taken as it is written.
+struct Hashed {
+    file: AtomicFile,
+    hasher: sha2::Sha256,
+    len: u64,
+}
+
+impl Hashed {
+    fn create<'s>(
+        path: &std::path::Path,
+        sources: impl Iterator<Item = &'s dyn Source>,
+        options: &WriteOptions<'_>,
+    ) -> Result<Self> {
+        Ok(Self {
+            file: AtomicFile::create_chosen(path, sources, options)?,
+            hasher: sha2::Digest::new(),
+            len: 0,
+        })
+    }
+
+    /// The file, the hash in hexadecimal, and the length.
+    fn seal(self) -> Result<(SealedFile, String, u64)> {
+        let digest = sha2::Digest::finalize(self.hasher);
+        Ok((self.file.seal()?, hex(&digest), self.len))
+    }
+}
+
+impl Output for Hashed {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), tensor_core::SinkError> {
+        sha2::Digest::update(&mut self.hasher, bytes);
+        self.len += bytes.len() as u64;
+        self.file.put(bytes)
+    }
+}
