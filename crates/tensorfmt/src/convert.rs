@@ -7,6 +7,7 @@
 
 mod cast;
 mod choices;
+mod memory;
 mod merge;
 mod model;
 mod natural;

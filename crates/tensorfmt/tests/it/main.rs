@@ -14,6 +14,7 @@ mod detect;
 mod faults;
 mod generations;
 mod matrix;
+mod memory;
 mod page;
 mod reports;
 mod safetensors;
