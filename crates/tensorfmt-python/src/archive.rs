@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
-use tensorfmt::convert::Tensors;
+use tensorfmt::convert::{Model, Tensors};
 use tensorfmt::{Error, ReadOptions};
 
 use crate::tensor::Tensor;
@@ -145,7 +145,8 @@ impl Archive {
         open.is_none()
     }
 
-    /// The metadata of the file, in its order.
+    /// The metadata of the file, in its order. Values that were saved to a format whose own are text alone have
+    /// the types that they had.
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let archive = self.get()?;
@@ -153,7 +154,7 @@ impl Archive {
             return Err(errors::raise(py, &fault));
         }
         let dict = PyDict::new(py);
-        for (key, value) in archive.metadata() {
+        for (key, value) in Model::about(&archive).metadata {
             dict.set_item(key, values::to_python(py, &value)?)?;
         }
         Ok(dict)

@@ -124,7 +124,7 @@ impl Tensor {
 
     /// Rows of this one.
     fn with_rows(&self, py: Python<'_>, rows: Range<u64>, dropped: bool) -> PyResult<Self> {
-        let (dtype, size) = self.sized(py)?;
+        let (dtype, _) = self.sized(py)?;
         let mut part = self.copy(py);
         let before = match &self.rows {
             Some((_, true)) | None if self.shape.is_empty() => {
@@ -150,7 +150,6 @@ impl Tensor {
         }
         let shape = Shape::new(&part.shape).ok();
         part.nbytes = shape.and_then(|shape| shape.byte_len(dtype).ok()?);
-        let _ = size;
         Ok(part)
     }
 
@@ -427,6 +426,10 @@ impl Tensor {
         }
         if self.cast.is_some() {
             return Err(errors::usage(py, "it is cast already"));
+        }
+        if !to.is_float() {
+            let message = format!("values are cast to floats, not to {dtype}; numpy() has an array to cast");
+            return Err(errors::usage(py, &message));
         }
         cast.cast = Some(to);
         let made = cast.made();

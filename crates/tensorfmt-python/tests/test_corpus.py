@@ -19,53 +19,85 @@ SPELLINGS = {
     "u64": "uint64", "i64": "int64", "f16": "float16", "bf16": "bfloat16", "f32": "float32",
     "f64": "float64", "bool": "bool",
 }  # fmt: skip
-# How a file that opens without complaint may be refused: by a check, or when one tensor is read.
+# What the buffer protocol has no letter for.
 PROTOCOL = {"bfloat16"}
 
 
 @pytest.mark.parametrize(("path", "manifest"), CASES, ids=NAMES)
 def test_corpus(path: Path, manifest: dict) -> None:
     verdict = manifest["verdict"]
+    if verdict == "unsupported" and "generation" in manifest:
+        # Another generation of the format, which is read by now; or else it says so.
+        try:
+            tensorfmt.open(path).close()
+        except tensorfmt.Unsupported:
+            return
+        verdict = "in part" if manifest.get("tensors") else "readable"
     if verdict == "accept":
+        if path.read_bytes()[:2] == b".." or path.parent.name.startswith("set_link"):
+            pytest.skip("made of links, which this copy of the corpus doesn't have")
         with tensorfmt.open(path) as f:
             look_at(f, manifest)
-        if len(list(path.parent.glob("*.aeroset.json"))) == 0 and not is_set(path):
+        if not is_set(path):
             with tensorfmt.open(path, mmap=True) as f:
                 look_at(f, manifest)
-        return
-    if verdict == "unsupported":
-        with pytest.raises(tensorfmt.Error) as caught:
-            open_and_read(path)
-        assert caught.value.kind == "unsupported", caught.value
-        return
-    report = tensorfmt.verify(path, strict=True)
-    assert not report.ok, report
+    elif verdict == "in part":
+        with tensorfmt.open(path) as f:
+            named = {said["name"] for said in manifest["tensors"]}
+            look_at(f, manifest, named)
+            for tensor in f.values():
+                if tensor.name not in named:
+                    with pytest.raises(tensorfmt.Unsupported) as caught:
+                        tensor.numpy()
+                    assert caught.value.tensor == tensor.name
+    elif verdict == "readable":
+        with tensorfmt.open(path) as f:
+            assert [t.numpy().shape for t in f.values()] == [t.shape for t in f.values()]
+    else:
+        report = tensorfmt.verify(path, strict=True)
+        assert not report.ok, report
+        if report["error"]:
+            with pytest.raises(tensorfmt.Error) as caught:
+                tensorfmt.open(path)
+            said = report["error"]
+            assert (caught.value.kind, caught.value.rule) == (said["kind"], said["rule"])
+            assert caught.value.offset == said["offset"]
+            assert said["kind"] == "unsupported" or verdict == "reject"
 
 
 def is_set(path: Path) -> bool:
     return path.name.endswith(".index.json") or path.name.endswith(".aeroset.json")
 
 
-def open_and_read(path: Path) -> None:
-    with tensorfmt.open(path) as f:
-        for tensor in f.values():
-            tensor.numpy()
-
-
-def look_at(f: tensorfmt.Archive, manifest: dict) -> None:
+def look_at(f: tensorfmt.Archive, manifest: dict, named: set[str] | None = None) -> None:
     tensors = manifest.get("tensors") or []
-    assert len(f) == len(tensors)
-    for said in tensors:
-        tensor = f[said["name"]]
-        if "shape" in said:
-            assert list(tensor.shape) == said["shape"]
+    assert named is not None or len(f) == len(tensors)
+    # Two tensors may have one name, so that it is the order that tells.
+    by_name = {tensor.name: tensor for tensor in f.values()}
+    found = f.values() if len(by_name) < len(f) else [by_name[said["name"]] for said in tensors]
+    for said, tensor in zip(tensors, found, strict=True):
+        assert tensor.name == said["name"]
+        shape = said["shape"] + ([said["batch"]] if said.get("batch", 1) > 1 else [])
+        # Files that were made of GGUF ones say their dims the other way round.
+        assert list(tensor.shape) in (shape, shape[::-1] if "gguf" in str(f.path) else shape)
         name = SPELLINGS.get(said["dtype"])
         if name is None:
             continue
         assert tensor.dtype == name
+        if said.get("sha256", "") is None:
+            # The index of a set has no data of its own.
+            with pytest.raises(tensorfmt.Unsupported):
+                tensor.numpy()
+            continue
         data = tensor.tobytes()
-        if "sha256" in said and len(data) == tensor.nbytes:
+        # Bools of four bytes each are read as one.
+        as_stored = tensor.encoding != "raw" or tensor.stored_bytes == tensor.nbytes
+        if "sha256" in said and as_stored:
             assert hashlib.sha256(data).hexdigest() == said["sha256"], tensor
+        if tensor.ndim > 64 or tensor.nbytes == 0 and any(dim > 1 << 30 for dim in tensor.shape):
+            with pytest.raises(tensorfmt.Unsupported):
+                tensor.numpy()
+            continue
         array = tensor.numpy()
         assert array.shape == tensor.shape and array.dtype.name == name
         same_everywhere(tensor, array, data)

@@ -138,7 +138,7 @@ def test_a_file_object_that_fails_is_heard(model: Path) -> None:
 
 def test_errors(tmp_path: Path, model: Path) -> None:
     with tensorfmt.open(model) as f:
-        with pytest.raises(KeyError, match='did you mean "w"') as caught:
+        with pytest.raises(KeyError, match='did you mean .*"w"') as caught:
             f["W"]
         assert isinstance(caught.value, tensorfmt.NoSuchTensor)
         assert (caught.value.kind, caught.value.tensor) == ("build", "W")

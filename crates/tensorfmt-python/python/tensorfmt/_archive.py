@@ -62,6 +62,11 @@ def load(
     {'w': (2, 3), 'b': (3,)}
     """
     with open(file, mmap=mmap, limits=limits) as archive:
-        if names is None:
-            return {name: tensor.numpy() for name, tensor in archive.items()}
-        return {name: archive[name].numpy() for name in names}
+        if names is not None:
+            return {name: archive[name].numpy() for name in names}
+        if len(set(archive)) < len(archive):
+            from ._errors import make
+
+            message = "two tensors have one name, which a dict can't hold; open() and values() have both"
+            raise make("Unsupported", message, "unsupported")
+        return {name: tensor.numpy() for name, tensor in archive.items()}

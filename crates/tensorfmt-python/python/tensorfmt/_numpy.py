@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from ._errors import make
+from ._errors import Error, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,14 +41,27 @@ def _dtype(name: str) -> np.dtype[Any]:
 
 def empty(shape: Sequence[int], name: str, order: Any) -> tuple[np.ndarray, np.ndarray]:
     """An array without values, and its bytes in a row."""
-    array = np.empty(shape, dtype(name), order)
+    try:
+        array = np.empty(shape, dtype(name), order)
+    except ValueError as error:
+        raise _beyond(error) from None
     row = array.T if order == "F" else array
     return array, row.reshape(-1).view(np.uint8)
 
 
 def view(memory: Any, shape: Sequence[int], name: str, order: Any) -> np.ndarray:
     """An array over bytes that somebody else holds."""
-    return np.ndarray(shape, dtype(name), memory, order=order)
+    try:
+        return np.ndarray(shape, dtype(name), memory, order=order)
+    except ValueError as error:
+        raise _beyond(error) from None
+
+
+def _beyond(error: ValueError) -> Exception:
+    """The error for dims that NumPy doesn't take, of which a file may have more."""
+    if isinstance(error, Error):
+        return error
+    return make("Unsupported", f"NumPy can't hold this: {error}", "unsupported")
 
 
 def prepared(name: str, array: Any) -> tuple[str, tuple[int, ...], str, Any]:
