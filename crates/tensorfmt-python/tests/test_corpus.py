@@ -46,7 +46,8 @@ def test_corpus(path: Path, manifest: dict) -> None:
             named = {said["name"] for said in manifest["tensors"]}
             look_at(f, manifest, named)
             for tensor in f.values():
-                if tensor.name not in named:
+                # Of the others some dtypes are known by now.
+                if tensor.name not in named and tensor.dtype not in ("complex64", "float8_e4m3fn"):
                     with pytest.raises(tensorfmt.Unsupported) as caught:
                         tensor.numpy()
                     assert caught.value.tensor == tensor.name
@@ -94,13 +95,22 @@ def look_at(f: tensorfmt.Archive, manifest: dict, named: set[str] | None = None)
         as_stored = tensor.encoding != "raw" or tensor.stored_bytes == tensor.nbytes
         if "sha256" in said and as_stored:
             assert hashlib.sha256(data).hexdigest() == said["sha256"], tensor
-        if tensor.ndim > 64 or tensor.nbytes == 0 and any(dim > 1 << 30 for dim in tensor.shape):
-            with pytest.raises(tensorfmt.Unsupported):
+        if tensor.ndim > 64 or tensor.nbytes == 0 and not numpy_has(tensor.shape):
+            with pytest.raises(tensorfmt.Unsupported, match="NumPy"):
                 tensor.numpy()
             continue
         array = tensor.numpy()
         assert array.shape == tensor.shape and array.dtype.name == name
         same_everywhere(tensor, array, data)
+
+
+def numpy_has(shape: tuple[int, ...]) -> bool:
+    """Whether NumPy takes such dims, of which one is 0."""
+    try:
+        np.empty(shape, "u8")
+    except ValueError:
+        return False
+    return True
 
 
 def same_everywhere(tensor: tensorfmt.Tensor, array: np.ndarray, data: bytes) -> None:

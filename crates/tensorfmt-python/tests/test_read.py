@@ -162,8 +162,8 @@ def test_errors(tmp_path: Path, model: Path) -> None:
     (tmp_path / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(99))
     with pytest.raises(tensorfmt.InvalidFile, match="PNG"):
         tensorfmt.open(tmp_path / "x.png")
-    with pytest.raises(tensorfmt.LimitExceeded, match="max_tensors"):
-        tensorfmt.open(model, limits={"max_tensors": 1})
+    with pytest.raises(tensorfmt.LimitExceeded, match="max_tensor_count"):
+        tensorfmt.open(model, limits={"max_tensor_count": 1})
     with pytest.raises(tensorfmt.UsageError, match="max_wishes"):
         tensorfmt.open(model, limits={"max_wishes": 1})
 

@@ -19,9 +19,9 @@ MODULES = ["tensorfmt", "tensorfmt._archive", "tensorfmt._save", "tensorfmt._ver
 
 
 @pytest.fixture
-def beside(model: Path) -> None:
+def beside(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Examples find these files where they run."""
-    os.chdir(model.parent)
+    monkeypatch.chdir(model.parent)
     tensorfmt.convert(model, "model.mag")
 
 

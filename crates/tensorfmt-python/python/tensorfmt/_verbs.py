@@ -227,8 +227,11 @@ def convert(
     ``verify`` is off; the target appears when it is complete. ``strict=True`` refuses losses.
 
     >>> import tensorfmt
-    >>> tensorfmt.convert("model.safetensors", "half.mag", cast="f16", filter=lambda n: n == "w")
+    >>> tensorfmt.convert("model.safetensors", "half.aero", cast="f16", filter=lambda n: n == "w")
     []
+    >>> for loss in tensorfmt.convert("model.safetensors", "model.zt"):
+    ...     print(loss)
+    metadata 'step': a zTensor 0.1 file has no metadata of its own
     """
     import os
 
