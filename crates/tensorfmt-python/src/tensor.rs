@@ -428,7 +428,8 @@ impl Tensor {
             return Err(errors::usage(py, "it is cast already"));
         }
         if !to.is_float() {
-            let message = format!("values are cast to floats, not to {dtype}; numpy() has an array to cast");
+            let message =
+                format!("values are cast to floats, not to {dtype}; numpy() has an array to cast");
             return Err(errors::usage(py, &message));
         }
         cast.cast = Some(to);
