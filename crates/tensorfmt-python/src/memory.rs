@@ -79,6 +79,7 @@ impl AsRef<[u8]> for Borrowed {
 #[pyclass(frozen, module = "tensorfmt._tensorfmt")]
 pub(crate) struct Memory {
     bytes: Bytes,
+    len: isize,
     format: &'static CStr,
     item: isize,
     shape: Box<[isize]>,
@@ -121,6 +122,7 @@ impl Memory {
         let free = dims.iter().filter(|&&dim| dim > 1).count() < 2;
         match (shape, strides, elements) {
             (Ok(shape), Ok(strides), Some(len)) if len == bytes.len() as u64 => Ok(Self {
+                len: isize::try_from(len)?,
                 bytes,
                 format,
                 item: isize::try_from(item)?,
@@ -175,7 +177,7 @@ pub(crate) unsafe fn export(
     let fields = |view: &mut ffi::Py_buffer, obj| {
         view.obj = obj;
         view.buf = this.bytes.as_ptr().cast::<c_void>().cast_mut();
-        view.len = this.bytes.len().cast_signed();
+        view.len = this.len;
         view.readonly = 1;
         view.itemsize = this.item;
         view.format = ptr::null_mut();
@@ -499,10 +501,10 @@ pub(crate) fn from_dlpack(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let view = Strided::new(&dims, strides, size)
         .ok_or_else(|| PyValueError::new_err("dims and strides don't fit 64 bits"))?;
     let start = tensor.data.cast::<u8>().cast_const();
-    // SAFETY: the first element is `byte_offset` after the data, and the lowest one that strides reach
-    // before it is the producer's as well.
     let data = match view.len {
         0 => ptr::null(),
+        // SAFETY: the first element is `byte_offset` after the data, and the lowest one that strides reach
+        // before it is the producer's as well.
         _ => unsafe {
             start
                 .offset(isize::try_from(tensor.byte_offset)?)

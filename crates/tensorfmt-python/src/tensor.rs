@@ -19,6 +19,9 @@ use crate::{dtype, errors, values};
 /// As much is read at a time before signals are looked after.
 const PIECE: usize = 64 << 20;
 
+/// Dtype, dims, order and data.
+pub(crate) type Parts = (Option<DType>, Shape, Order, Arc<dyn Source>);
+
 /// A tensor of an open file: what the file says about it, and its data when that is asked for.
 #[pyclass(frozen, module = "tensorfmt")]
 pub(crate) struct Tensor {
@@ -223,10 +226,7 @@ impl Tensor {
     }
 
     /// Name, dtype, dims, order and data, for a model.
-    pub(crate) fn parts(
-        &self,
-        py: Python<'_>,
-    ) -> PyResult<(Option<DType>, Shape, Order, Arc<dyn Source>)> {
+    pub(crate) fn parts(&self, py: Python<'_>) -> PyResult<Parts> {
         let shape =
             Shape::new(&self.shape).map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok((self.element(), shape, self.read_order(), self.source(py)?))
