@@ -16,6 +16,7 @@ mod fixtures;
 mod fuzz;
 mod pictures;
 mod ports;
+mod python;
 mod release;
 mod workspace;
 
@@ -97,6 +98,12 @@ const TASKS: &[Task] = &[
         run: |flags| browser::run(!flags.is_empty()),
     },
     Task {
+        name: "python",
+        flag: Some("--if-found"),
+        help: "builds the Python package's wheels and tests them; --if-found passes without Python",
+        run: |flags| python::run(!flags.is_empty()),
+    },
+    Task {
         name: "pictures",
         flag: None,
         help: "makes the README's pictures of a terminal and of a page anew, which takes a browser",
@@ -175,6 +182,7 @@ const CI_STEPS: &[Step] = &[
     ("msrv", workspace::msrv),
     ("no-std", no_std),
     ("browser --if-found", || browser::run(true)),
+    ("python --if-found", || python::run(true)),
     ("assets", assets::run),
     ("width", ports::width),
     ("hostile", || hostile(&[])),

@@ -343,7 +343,7 @@ fn write(
     options.progress = Some(&progress);
     let path = match output {
         Output::Stdout => {
-            let written = plan.write_to(std::io::stdout().lock(), &options);
+            let written = plan.write_to(crate::console::stdout(), &options);
             return written.map_err(|error| Failure::stdout_of(&error));
         }
         Output::Path(path) => path,

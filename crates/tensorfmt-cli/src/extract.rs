@@ -309,7 +309,7 @@ fn one(
     ticker: &Ticker<'_>,
 ) -> Result<(), Failure> {
     match target {
-        Target::Stdout => put(std::io::stdout().lock(), head, &piece.data, ticker)
+        Target::Stdout => put(crate::console::stdout(), head, &piece.data, ticker)
             .map(drop)
             .map_err(|error| Failure::stdout_of(&error)),
         Target::Path(path) => {
@@ -364,7 +364,7 @@ fn archive_of(
         pieces.push((name, head, piece));
     }
     match target {
-        Target::Stdout => npz::write(std::io::stdout().lock(), &pieces, ticker)
+        Target::Stdout => npz::write(crate::console::stdout(), &pieces, ticker)
             .map(drop)
             .map_err(|error| Failure::stdout_of(&error)),
         Target::Path(path) => {

@@ -172,6 +172,5 @@ pub(crate) fn exit_code(kind: Kind) -> u8 {
 
 /// A line on standard error; that it can't be written is nobody's to know.
 pub(crate) fn complain(line: &str) {
-    use io::Write;
-    let _ = writeln!(io::stderr(), "tensorfmt: {line}");
+    crate::console::say(&format!("tensorfmt: {line}\n"));
 }

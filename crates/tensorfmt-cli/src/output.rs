@@ -1,18 +1,19 @@
 //! What goes to standard output: safe for a terminal, and JSON in one document.
 
 use std::borrow::Cow;
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 
+use crate::console::{self, Stdout};
 use crate::failure::Failure;
 
 /// Buffered standard output whose errors are failures of the verb.
-pub(crate) struct Out(BufWriter<StdoutLock<'static>>);
+pub(crate) struct Out(BufWriter<Stdout>);
 
 impl Out {
     pub(crate) fn new() -> Self {
-        Self(BufWriter::with_capacity(64 << 10, io::stdout().lock()))
+        Self(BufWriter::with_capacity(64 << 10, console::stdout()))
     }
 
     pub(crate) fn line(&mut self, line: &str) -> Result<(), Failure> {

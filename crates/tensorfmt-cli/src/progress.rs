@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::Common;
+use crate::console::{self, Progress};
 use crate::signals;
 
 /// Counts bytes done; its [`tick`](Meter::tick) is what the library calls.
@@ -16,12 +17,14 @@ pub(crate) struct Meter {
     started: Instant,
     drawn: AtomicBool,
     wanted: bool,
+    /// Who else is told, with the bytes that there are in all.
+    told: Option<(Progress, u64)>,
 }
 
 impl Meter {
     /// A meter of `total` bytes.
     pub(crate) fn new(total: u64, common: &Common) -> Self {
-        let wanted = !common.quiet && io::stderr().is_terminal();
+        let wanted = !common.quiet && !console::is_held() && io::stderr().is_terminal();
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         let template = "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -32,6 +35,7 @@ impl Meter {
             started: Instant::now(),
             drawn: AtomicBool::new(false),
             wanted,
+            told: console::progress().map(|progress| (progress, total)),
         }
     }
 
@@ -41,6 +45,9 @@ impl Meter {
         let late = self.started.elapsed() > Duration::from_secs(1);
         if self.wanted && late && !self.drawn.swap(true, Ordering::Relaxed) {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        if let Some((progress, total)) = &self.told {
+            return progress(bytes, *total);
         }
         match signals::stopped() {
             true => ControlFlow::Break(()),

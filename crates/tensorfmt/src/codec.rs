@@ -217,7 +217,7 @@ pub(crate) fn lose_generation(
     written: &str,
     losses: &mut Vec<Loss>,
 ) {
-    if model.format == format && model.version != written {
+    if model.format == Some(format) && model.version != written {
         let read = &model.version;
         let reason = format!("written as {format} {written}, no longer {read}");
         losses.push(Loss::new(LossKind::Generation, read, reason));

@@ -8,6 +8,7 @@
 mod cast;
 mod choices;
 mod edit;
+mod memory;
 mod merge;
 mod model;
 mod natural;

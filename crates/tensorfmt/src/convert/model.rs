@@ -13,10 +13,10 @@ use crate::{Archive, Entry, Error, Format, Result};
 
 /// What all formats have in common: metadata, and tensors whose data stays in its file until it
 /// is pulled.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Model {
-    /// The format that it was read from.
-    pub(crate) format: Format,
+    /// The format that it was read from, if it was.
+    pub(crate) format: Option<Format>,
     /// Its version or generation, as people name it.
     pub(crate) version: String,
     /// The object that a primitiv file is of.
@@ -119,7 +119,7 @@ impl Model {
     fn with<'a>(archive: &Archive, entries: impl Iterator<Item = Entry<'a>>, about: About) -> Self {
         let tensors = Tensors::with(archive, about);
         let mut model = Self {
-            format: archive.format(),
+            format: Some(archive.format()),
             version: archive.version(),
             primitiv: match archive {
                 #[cfg(feature = "primitiv")]

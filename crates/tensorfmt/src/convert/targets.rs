@@ -207,7 +207,7 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
     let mut refusals = Vec::new();
     let mut tensors = Vec::new();
     let mut effects = Effects::default();
-    let home = model.format == target.format();
+    let home = model.format == Some(target.format());
     let twice = names_used_twice(&model);
     let mut parameter: Option<String> = None;
     let mut casts = Casts::new(std::mem::take(&mut model.casts), options);
@@ -373,11 +373,11 @@ fn check_options(
     if options.promote_scalars && *capabilities.ranks.start() == 0 {
         return Err(Error::Usage(format!("a {name} file holds scalars")));
     }
-    if options.with_stats && model.format != Format::Primitiv {
-        return Err(Error::Usage(format!(
-            "a {} file keeps no statistics",
-            model.format
-        )));
+    if options.with_stats && model.format != Some(Format::Primitiv) {
+        return Err(Error::Usage(match model.format {
+            Some(format) => format!("a {format} file keeps no statistics"),
+            None => "tensors in memory have no statistics".to_owned(),
+        }));
     }
     if options.zstd.is_some() && target != Target::Ztensor && !aero {
         return Err(Error::Usage(format!(

@@ -15,6 +15,7 @@ mod faults;
 mod generations;
 mod in_place;
 mod matrix;
+mod memory;
 mod page;
 mod reports;
 mod safetensors;
