@@ -107,7 +107,7 @@ impl Archive {
         let Some(entry) = archive.entry(name) else {
             return Err(errors::raise(slf.py(), &archive.no_such_tensor(name)));
         };
-        let model = Tensors::described(&archive).get(&entry);
+        let model = Tensors::described(&archive).get(entry);
         Tensor::new(slf, model, &entry)
     }
 }
@@ -208,7 +208,7 @@ impl Archive {
         let entries = archive.entries();
         let each = entries
             .iter()
-            .map(|entry| Tensor::new(slf, tensors.get(entry), entry));
+            .map(|entry| Tensor::new(slf, tensors.get(entry), &entry));
         each.collect()
     }
 
