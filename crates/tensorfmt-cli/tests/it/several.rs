@@ -234,6 +234,7 @@ fn inputs_that_are_open_at_once_share_a_limit() {
     );
     assert_eq!(run(&both, &two).code, 0);
     let alone = ["diff", "a.safetensors", "a.safetensors"];
-    let two = enough(&alone, "0");
-    assert!(run(&alone, &two).code == 0);
+    let one = enough(&alone, "0");
+    let two = enough(&alone, &one);
+    assert_eq!(run(&alone, &two).code, 0);
 }
