@@ -23,7 +23,9 @@ use place::Layout;
 use records::to_json;
 
 use crate::index::FIELDS;
-use crate::integrity::{PageHashes, ShardHashes};
+#[cfg(feature = "std")]
+use crate::integrity::PageHashes;
+use crate::integrity::ShardHashes;
 use crate::limits::Limits;
 use crate::msgpack::Encoder;
 use crate::pass::{ShardHasher, put_and_hash};

@@ -18,7 +18,7 @@ impl Builder {
     /// old.tensor("weight", Tensor::from_slice(&[1.0f32], &[1])?)?;
     /// let archive = Archive::from_bytes(old.to_vec()?)?;
     /// let mut new = Builder::new();
-    /// new.copy_as("w", &archive, &archive.entries()[0])?.metadata("epoch", 3i64)?;
+    /// new.copy_as("w", &archive, &archive.entries()[0])?;
     /// assert!(new.edit(&archive)?.is_ok());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
