@@ -11,6 +11,15 @@ use crate::Outcome;
 /// Where the package is, from the root of the workspace.
 const PACKAGE: &str = "crates/tensorfmt-python";
 
+/// Installs what follows it.
+const PIP: [&str; 5] = [
+    "-m",
+    "pip",
+    "install",
+    "--quiet",
+    "--disable-pip-version-check",
+];
+
 /// Builds the wheels, installs the one of this Python, and runs all its tests. Where Python or a registry
 /// is missing: skipped with a word if it `may_skip`.
 pub(crate) fn run(may_skip: bool) -> Outcome {
@@ -61,16 +70,13 @@ impl Task {
         if !program(&home, "python").exists() {
             quiet(Command::new(python).args(["-m", "venv"]).arg(&home))?;
         }
-        let pip = [
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "-r",
-        ];
         let mut install = Command::new(program(&home, "python"));
-        quiet(install.args(pip).arg(self.package.join("requirements.txt")))
+        quiet(
+            install
+                .args(PIP)
+                .arg("-r")
+                .arg(self.package.join("requirements.txt")),
+        )
     }
 
     fn python(&self) -> Command {
@@ -135,15 +141,12 @@ impl Task {
     /// Installs the wheel and holds it against the corpus, other packages, its own documentation and a
     /// checker of types.
     fn tests(&self, wheel: &Path) -> Outcome {
-        let pip = [
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--force-reinstall",
-        ];
-        run_shown(self.python().args(pip).args(["--no-deps"]).arg(wheel))?;
+        run_shown(
+            self.python()
+                .args(PIP)
+                .args(["--force-reinstall", "--no-deps"])
+                .arg(wheel),
+        )?;
         run_shown(
             self.python()
                 .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]),
@@ -180,15 +183,12 @@ impl Task {
             let path = home.join(if cfg!(windows) { "Scripts" } else { "bin" });
             quiet(command.env("PATH", path).env_remove("CARGO"))
         };
-        let pip = [
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-index",
-        ];
-        bare(Command::new(program(&home, "python")).args(pip).arg(wheel))?;
+        bare(
+            Command::new(program(&home, "python"))
+                .args(PIP)
+                .arg("--no-index")
+                .arg(wheel),
+        )?;
         let sample = test_data::workspace_root().join("fixtures/mag/valid/base.mag");
         let code = "import sys, tensorfmt; f = tensorfmt.open(sys.argv[1]); \
                     assert memoryview(f['weight']).shape == (2, 3), f";
@@ -227,15 +227,12 @@ impl Task {
             .into_iter()
             .find(|path| !path.to_string_lossy().contains("abi3"))
             .ok_or("maturin left no wheel for the free-threaded interpreter")?;
-        let pip = [
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--force-reinstall",
-        ];
-        quiet(Command::new(program(&home, "python")).args(pip).arg(wheel))?;
+        quiet(
+            Command::new(program(&home, "python"))
+                .args(PIP)
+                .arg("--force-reinstall")
+                .arg(wheel),
+        )?;
         let code = "import sys, tensorfmt; assert not sys._is_gil_enabled()";
         run_shown(Command::new(program(&home, "python")).args(["-W", "error", "-c", code]))
     }

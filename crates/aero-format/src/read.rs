@@ -688,26 +688,30 @@ impl Archive {
 
     /// Where all bytes are that the index gives a tensor; its hash is over these.
     pub(crate) fn stored_range(&self, entry: Entry<'_>) -> Result<Range<u64>> {
+        let at = self.place(entry, "data")?;
+        self.range(entry, at)
+    }
+
+    /// The place of a field of an entry, after checking that the entry is ours and its data in this file.
+    fn place(&self, entry: Entry<'_>, field: &'static str) -> Result<At> {
         if !entry.is_of(&self.index) {
             return Err(BuildError::ForeignEntry.into());
         }
-        let at = At::new(entry.offset(), "data").entry(entry.ordinal as u64);
-        if self.index.in_parts {
-            return Err(Error::Unsupported {
+        let at = At::new(entry.offset(), field).entry(entry.ordinal as u64);
+        match self.index.in_parts {
+            true => Err(Error::Unsupported {
                 what: Unsupported::InParts,
                 at,
-            });
+            }),
+            false => Ok(at),
         }
-        // A salvaging reader opens files that were cut.
-        let rule = Rule::TidxDataRange;
-        inside(
-            self.file_len(),
-            entry.offset(),
-            entry.record().data_len,
-            rule,
-            at,
-        )?;
-        Ok(entry.offset()..entry.offset() + entry.record().data_len)
+    }
+
+    /// The range of an entry's bytes; a salvaging reader opens files that were cut.
+    fn range(&self, entry: Entry<'_>, at: At) -> Result<Range<u64>> {
+        let (offset, len) = (entry.offset(), entry.record().data_len);
+        inside(self.file_len(), offset, len, Rule::TidxDataRange, at)?;
+        Ok(offset..offset + len)
     }
 
     /// A salvaging reader's check of bytes that are read later.
@@ -770,36 +774,14 @@ impl Archive {
 
     /// Where the entry's bytes are, after checking that it is ours and known.
     fn locate(&self, entry: Entry<'_>) -> Result<(DType, Range<u64>)> {
-        if !entry.is_of(&self.index) {
-            return Err(BuildError::ForeignEntry.into());
-        }
-        let at = At::new(entry.offset(), "dtype").entry(entry.ordinal as u64);
-        if self.index.in_parts {
-            return Err(Error::Unsupported {
-                what: Unsupported::InParts,
-                at,
-            });
-        }
-        match (entry.dtype(), entry.nbytes()) {
-            (Some(dtype), Some(len)) => {
-                // A salvaging reader opens files that were cut.
-                let rule = Rule::TidxDataRange;
-                inside(
-                    self.file_len(),
-                    entry.offset(),
-                    entry.record().data_len,
-                    rule,
-                    at,
-                )?;
-                Ok((dtype, entry.offset()..entry.offset() + len))
-            }
-            _ => {
-                let what = Unsupported::DType {
-                    code: entry.dtype_code().0,
-                };
-                Err(Error::Unsupported { what, at })
-            }
-        }
+        let at = self.place(entry, "dtype")?;
+        let Some((dtype, len)) = entry.dtype().zip(entry.nbytes()) else {
+            let code = entry.dtype_code().0;
+            let what = Unsupported::DType { code };
+            return Err(Error::Unsupported { what, at });
+        };
+        let start = self.range(entry, at)?.start;
+        Ok((dtype, start..start + len))
     }
 }
 

@@ -535,7 +535,7 @@ impl Builder {
             let layout = self.layout(&shards, options)?;
             let mut sink = Sink::new(file);
             self.write(&layout, &mut sink, options)?;
-            return Ok(sink.into_inner().commit()?);
+            return sink.into_inner().commit_with(options);
         };
         let mut sink = Sink::new(file);
         let layout = self.write_draft(&shards, &draft, &mut sink, options)?;
@@ -547,7 +547,7 @@ impl Builder {
                 file.rewrite(chunk.offset, bytes)?;
             }
         }
-        Ok(file.commit()?)
+        file.commit_with(options)
     }
 
     /// Hashes of zeros, for a layout that has its final size.

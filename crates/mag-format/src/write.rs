@@ -244,7 +244,7 @@ impl Builder {
         let file = tensor_core::AtomicFile::create_from(path, sources, options)?;
         let mut sink = Sink::new(file);
         self.write(&mut sink, options)?;
-        Ok(sink.into_inner().commit()?)
+        sink.into_inner().commit_with(options)
     }
 
     fn write<O: Output>(&self, sink: &mut Sink<O>, options: &WriteOptions<'_>) -> Result<()> {

@@ -353,7 +353,7 @@ impl Builder {
         let file = tensor_core::AtomicFile::create_from(path, sources, options)?;
         let mut sink = Sink::new(file);
         self.write(&mut sink, options)?;
-        Ok(sink.into_inner().commit()?)
+        sink.into_inner().commit_with(options)
     }
 
     /// Whether what was collected can be written.
@@ -526,7 +526,7 @@ impl Optimizer {
         let file = tensor_core::AtomicFile::create(path, options)?;
         let mut sink = Sink::new(file);
         sink.put(&bytes)?;
-        Ok(sink.into_inner().commit()?)
+        sink.into_inner().commit_with(options)
     }
 }
 

@@ -6,8 +6,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use tensor_core::{
-    ArchiveId, At, LimitExceeded, NameTable, Shape, Source, SourceError, Truncated,
-    check_index_memory,
+    ArchiveId, At, LimitExceeded, NameTable, Shape, ShapeId, Shapes, Source, SourceError,
+    Truncated, check_index_memory,
 };
 
 use crate::json::{Fault, Reader, Text};
@@ -36,16 +36,16 @@ pub(crate) struct Shared {
     pub(crate) id: ArchiveId,
     /// All names, one behind the other.
     pub(crate) names: String,
-    /// Most tensors have the shape of another.
-    pub(crate) shapes: Vec<Shape>,
+    pub(crate) shapes: Shapes,
     /// The known dtypes, and those that only this file has.
     pub(crate) codes: Vec<DTypeCode>,
     pub(crate) extras: Extras,
 }
 
 impl Shared {
-    /// Gives back room for names that did not come, where it is much.
-    fn shrink_names(&mut self) {
+    /// Gives back room for what did not come, where it is much.
+    fn shrink(&mut self) {
+        self.shapes.shrink();
         let len = self.names.len();
         if self.names.capacity() > len.saturating_add(len / 8) {
             self.names.shrink_to_fit();
@@ -61,7 +61,7 @@ pub(crate) struct Record {
     pub(crate) end: u64,
     pub(crate) name_start: u32,
     pub(crate) name_len: u32,
-    pub(crate) shape: u32,
+    pub(crate) shape: ShapeId,
     pub(crate) code: u32,
 }
 
@@ -94,7 +94,7 @@ impl Index {
         })?;
         // It is gone where it was read from a file, before its place is needed for the entries.
         drop(header);
-        shared.shrink_names();
+        shared.shrink();
         let id = shared.id;
         let entries = entries_of(Arc::new(shared), records, data_start)?;
         let names = NameTable::of(&entries, Entry::name).map_err(|twice| Error::Invalid {
@@ -230,9 +230,6 @@ const RECORD: u64 = size_of::<Record>() as u64;
 /// Bytes of memory of a tensor that is listed; the table of names is smaller than the record.
 const ENTRY: u64 = size_of::<Entry>() as u64;
 
-/// How many shapes are remembered to be found again.
-const SHAPES: usize = 256;
-
 /// Reads a header, front to back.
 struct Parser<'a> {
     json: Reader<'a>,
@@ -251,8 +248,6 @@ struct Parser<'a> {
     oddities: Vec<&'static str>,
     has_metadata: bool,
     dims: Vec<u64>,
-    /// Where shapes are that were met before, by a hash of their dims.
-    known_shapes: [u32; SHAPES],
 }
 
 impl<'a> Parser<'a> {
@@ -271,7 +266,7 @@ impl<'a> Parser<'a> {
             shared: Shared {
                 id: ArchiveId::next(),
                 names: String::new(),
-                shapes: Vec::new(),
+                shapes: Shapes::default(),
                 codes: DTypeCode::known().collect(),
                 extras: Extras::default(),
             },
@@ -280,7 +275,6 @@ impl<'a> Parser<'a> {
             oddities: Vec::new(),
             has_metadata: false,
             dims: Vec::new(),
-            known_shapes: [u32::MAX; SHAPES],
         }
     }
 
@@ -655,7 +649,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The place of a shape among the file's.
-    fn shape(&mut self) -> Result<u32, Stop> {
+    fn shape(&mut self) -> Result<ShapeId, Stop> {
         let field = "shape";
         self.dims.clear();
         self.json.space();
@@ -687,22 +681,16 @@ impl<'a> Parser<'a> {
         if product.is_none() {
             return Err(rule(Rule::Shape));
         }
-        let slot = slot_of(&self.dims);
-        let known = self.known_shapes.get(slot).copied().unwrap_or(u32::MAX);
         let shapes = &mut self.shared.shapes;
-        if shapes.get(place(known)).map(Shape::dims) == Some(self.dims.as_slice()) {
-            return Ok(known);
-        }
-        let shape = Shape::new(&self.dims).map_err(|_| rule(Rule::Shape))?;
-        let memory = (size_of::<Shape>() as u64).saturating_mul(2);
-        let memory = memory.saturating_add(shape.heap_bytes());
-        let at = short(shapes.len());
-        shapes.push(shape);
-        if let Some(slot) = self.known_shapes.get_mut(slot) {
-            *slot = at;
-        }
-        self.take(memory)?;
-        Ok(at)
+        let before = shapes.memory();
+        let shape = shapes.push(&self.dims).map_err(|_| rule(Rule::Shape))?;
+        let more = match shapes.memory().saturating_sub(before) {
+            0 => 0,
+            // A list that grows takes twice its own.
+            more => more.saturating_add(size_of::<Shape>() as u64),
+        };
+        self.take(more)?;
+        Ok(shape)
     }
 
     fn range(&mut self) -> Result<(u64, u64), Fault> {
@@ -747,8 +735,8 @@ impl<'a> Parser<'a> {
             .codes
             .get(place(record.code))
             .and_then(DTypeCode::bits);
-        let shape = shared.shapes.get(place(record.shape));
-        if let Some((bits, shape)) = bits.zip(shape) {
+        let shape = shared.shapes.get(record.shape);
+        if let Some(bits) = bits {
             let bits = u128::from(bits).saturating_mul(shape.elements().into());
             let saturated = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
             let got = end.saturating_sub(begin);
@@ -770,28 +758,18 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A number from 0 to [`SHAPES`] that equal dims have in common.
-fn slot_of(dims: &[u64]) -> usize {
-    let mixed = dims.iter().fold(dims.len() as u64, |hash, dim| {
-        (hash ^ dim)
-            .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-            .rotate_left(29)
-    });
-    usize::from(mixed.to_le_bytes()[0])
-}
-
 /// What a tensor's object has said so far.
 #[derive(Default)]
 struct Fields {
     code: Option<u32>,
-    shape: Option<u32>,
+    shape: Option<ShapeId>,
     range: Option<(u64, u64)>,
     place: usize,
 }
 
 impl Fields {
     /// All three, or which one is missing from the object that starts there.
-    fn all(&self, start: usize) -> Result<(u32, u32, (u64, u64)), Fault> {
+    fn all(&self, start: usize) -> Result<(u32, ShapeId, (u64, u64)), Fault> {
         let missing = |field| Fault::Rule(Rule::FieldMissing { field }, start);
         Ok((
             self.code.ok_or_else(|| missing("dtype"))?,

@@ -5,7 +5,8 @@ use core::fmt;
 use core::ops::Range;
 
 use tensor_core::{
-    At, Bytes, DType, Item, Order, Outcome, Report, Shape, Source, Tensor, VerifyOptions, Window,
+    At, Bytes, DType, Item, Order, Outcome, Report, Shape, ShapeId, Source, Tensor, VerifyOptions,
+    Window,
 };
 
 use crate::index::{Index, Shared, place};
@@ -38,7 +39,7 @@ pub struct Entry {
     pub(crate) len: u64,
     pub(crate) name_start: u32,
     pub(crate) name_len: u32,
-    pub(crate) shape: u32,
+    pub(crate) shape: ShapeId,
     pub(crate) code: u32,
     pub(crate) ordinal: u32,
 }
@@ -67,8 +68,7 @@ impl Entry {
 
     /// The dims, outermost first.
     pub fn shape(&self) -> &Shape {
-        let shape = self.shared.shapes.get(place(self.shape));
-        shape.unwrap_or(&Shape::SCALAR)
+        self.shared.shapes.get(self.shape)
     }
 
     /// Always row-major.

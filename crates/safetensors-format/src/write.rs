@@ -373,7 +373,7 @@ impl Builder {
         let file = tensor_core::AtomicFile::create_from(path, self.sources(), options)?;
         let mut sink = Sink::new(file);
         self.write(&plan, &mut sink, options)?;
-        Ok(sink.into_inner().commit()?)
+        sink.into_inner().commit_with(options)
     }
 
     /// The tensors and the metadata.

@@ -12,7 +12,9 @@ pub(crate) use patching::open_to_patch;
 use place::{Links, Place};
 use tempfile::{Builder, NamedTempFile, TempPath};
 
-use crate::{FileError, FileId, Output, SinkError, Source, WriteOptions};
+use crate::{
+    FileError, FileId, Notice, Output, SinkError, Source, Ticker, TransferError, WriteOptions,
+};
 
 /// Small pieces are gathered to this size; larger ones go straight through.
 const BUFFER: usize = 256 << 10;
@@ -176,6 +178,19 @@ impl AtomicFile {
         self.seal()?.commit()
     }
 
+    /// Makes the file appear, unless the progress function asks to stop while it is flushed, which may take
+    /// longer than to write it.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit), and [`TransferError::Cancelled`]; the file is then removed, unless it
+    /// was written in place.
+    pub fn commit_with<E>(self, options: &WriteOptions<'_>) -> Result<(), E>
+    where
+        E: From<FileError> + From<TransferError>,
+    {
+        SealedFile::commit_set(core::iter::once(self.seal()?), Vec::new(), options)
+    }
+
     /// Flushes and closes the file, which is then complete but has yet to appear. Files that
     /// belong together are all sealed before the first one appears.
     ///
@@ -236,6 +251,31 @@ impl SealedFile {
             }
             if is_new {
                 new.push(target);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes all files of a set appear, in order, unless the progress function asks to stop, and deletes what
+    /// the set that they replace leaves behind.
+    ///
+    /// # Errors
+    /// As [`commit_all`](Self::commit_all), and [`TransferError::Cancelled`]; none of the files has then
+    /// appeared.
+    pub fn commit_set<E>(
+        files: impl IntoIterator<Item = Self>,
+        stale: Vec<PathBuf>,
+        options: &WriteOptions<'_>,
+    ) -> Result<(), E>
+    where
+        E: From<FileError> + From<TransferError>,
+    {
+        Ticker::new(options.progress).tick(0)?;
+        Self::commit_all(files)?;
+        for file in stale {
+            // What can't be deleted harms nobody: the set doesn't name it any more.
+            if std::fs::remove_file(&file).is_ok() {
+                options.tell(&Notice::Removed { file });
             }
         }
         Ok(())

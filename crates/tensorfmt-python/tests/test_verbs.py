@@ -140,10 +140,7 @@ def test_ctrl_c(tmp_path: Path, what: str) -> None:
     said = subprocess.run(run, check=True, capture_output=True, text=True).stdout.split()
     assert said[0] == "stopped", said
     assert float(said[1]) < 5
-    # The signal may come while the last bytes are made durable: then the file is there, and whole.
-    for name in set(os.listdir(tmp_path)) - {"in.safetensors"}:
-        assert name.startswith("out."), name
-        assert tensorfmt.verify(tmp_path / name).ok
+    assert set(os.listdir(tmp_path)) <= {"in.safetensors"}
 
 
 def test_other_threads_run_meanwhile(tmp_path: Path) -> None:

@@ -93,12 +93,14 @@ fn tensors(archive: &Archive, work: Work) -> u64 {
         Work::Digest => 40,
         Work::Verify => match format {
             Format::Ztensor => 300,
-            Format::Aero if set => 400,
+            // Listed once by the index and once by its part.
+            Format::Aero if set => 600,
+            Format::Aero => 240,
             _ => 180,
         },
         Work::Convert(target) => {
             let home = format == Format::Burnpack && target == Target::Burnpack;
-            let more = [(home, 150), (target.is_set(), 200)];
+            let more = [(home, 300), (target.is_set(), 200)];
             let more = more.into_iter().filter(|(is, _)| *is);
             let own = if format == Format::Aero { 520 } else { 440 };
             more.fold(own, |sum: u64, (_, more)| sum.saturating_add(more))

@@ -79,14 +79,7 @@ impl Builder {
             true => Vec::new(),
             false => self.stale_files(path),
         };
-        SealedFile::commit_all(files)?;
-        for file in stale {
-            // What can't be deleted harms nobody: the set doesn't name it any more.
-            if std::fs::remove_file(&file).is_ok() {
-                options.tell(&tensor_core::Notice::Removed { file });
-            }
-        }
-        Ok(())
+        SealedFile::commit_set(files, stale, options)
     }
 
     /// The parts of the set that is at `path` now which [`write_set`](Self::write_set) would leave without

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::string::String;
 use std::vec::Vec;
 
-use tensor_core::{AtomicFile, FileId, Notice, Output, SealedFile, Sink, WriteOptions};
+use tensor_core::{AtomicFile, FileId, Output, SealedFile, Sink, WriteOptions};
 
 use super::Set;
 use crate::json::put_ascii;
@@ -90,14 +90,7 @@ impl Builder {
             true => Vec::new(),
             false => self.stale_files(path),
         };
-        SealedFile::commit_all(files)?;
-        for file in stale {
-            // What can't be deleted harms nobody: the index doesn't name it any more.
-            if std::fs::remove_file(&file).is_ok() {
-                options.tell(&Notice::Removed { file });
-            }
-        }
-        Ok(())
+        SealedFile::commit_set(files, stale, options)
     }
 
     /// The shards that [`write_set`](Self::write_set) puts beside the index at `path`.

@@ -1,7 +1,10 @@
 //! Models of tensors in memory, saved by the ending of a path.
 
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use tensorfmt::convert::{Model, Options, Target};
-use tensorfmt::{Archive, Bytes, DType, Error, Order, Shape, Tensor, WriteOptions};
+use tensorfmt::{Archive, Bytes, DType, Error, Kind, Order, Shape, Tensor, WriteOptions};
 
 fn model() -> Model {
     let mut model = Model::new();
@@ -120,4 +123,26 @@ fn tensors_of_files_and_of_memory_go_into_one_model() {
     let old = archive.read("old").unwrap();
     assert_eq!(old.to_vec::<f32>().unwrap(), [1.0, 2.0, 0.0, -1.0]);
     assert_eq!(archive.read("new").unwrap().to_vec::<i32>().unwrap(), [7]);
+}
+
+/// Whoever stops the work when all bytes are written, and the files have yet to appear, finds none.
+#[test]
+fn a_stop_before_the_files_appear_leaves_none() {
+    for &target in Target::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("x.{}", target.ending()));
+        let written = AtomicU64::new(0);
+        let progress = |bytes| match (bytes, written.fetch_add(bytes, Ordering::Relaxed)) {
+            // 24 and 16 bytes of data, however often they are read.
+            (0, 40..) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        };
+        let mut write = WriteOptions::default();
+        write.progress = Some(&progress);
+        let stopped = model().save(&path, &Options::default(), &write);
+        let stopped = stopped.unwrap_err();
+        assert_eq!(stopped.kind(), Kind::Cancelled, "{target:?}: {stopped}");
+        let left = std::fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(left, 0, "{target:?}");
+    }
 }
