@@ -5,10 +5,10 @@ use core::mem::size_of_val;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use tensor_core::{
-    At, Cursor, DType, DuplicateName, NameTable, Names, Shape, ShapeId, Shapes, Source,
-    check_index_memory,
+use tensor_core::codec::{
+    Cursor, DuplicateName, NameTable, Names, ShapeId, Shapes, check_index_memory,
 };
+use tensor_core::{At, DType, Shape, Source};
 
 use crate::chunk::{Chunk, FourCc};
 use crate::integrity::{control_digest, parse_ihsh, payload, unhex};

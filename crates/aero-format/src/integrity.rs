@@ -2,7 +2,8 @@
 
 use alloc::vec::Vec;
 
-use tensor_core::{At, Bytes, Source, Ticker, walk};
+use tensor_core::codec::{Ticker, walk};
+use tensor_core::{At, Bytes, Source};
 
 #[cfg(not(feature = "zstd"))]
 use crate::Unsupported;
@@ -70,7 +71,7 @@ fn decompress(stored: &[u8], ulen: u64) -> Result<Option<Bytes>> {
         return Ok(None);
     }
     // What is reserved is in proportion to what is there, whatever `ulen` says.
-    let mut out = tensor_core::hinted_vec(ulen.min(stored.len() as u64 * 4));
+    let mut out = tensor_core::codec::hinted_vec(ulen.min(stored.len() as u64 * 4));
     let mut limited = decoder.take(ulen.saturating_add(1));
     let whole = match limited.read_to_end(&mut out) {
         Ok(len) => len as u64 == ulen,

@@ -2,7 +2,8 @@
 
 use core::ops::Range;
 
-use tensor_core::{At, Cursor, Sink, SinkError, Source, Truncated};
+use tensor_core::codec::{Cursor, Sink};
+use tensor_core::{At, SinkError, Source, Truncated};
 
 use crate::chunk::{Chunk, FourCc};
 use crate::{Error, Limits, Result, Rule, Unsupported};
@@ -110,7 +111,7 @@ impl Header {
                 .saturating_add(self.string_table_length)
     }
 
-    pub(crate) fn write<O: tensor_core::Output>(
+    pub(crate) fn write<O: tensor_core::codec::Output>(
         &self,
         sink: &mut Sink<O>,
     ) -> Result<(), SinkError> {
@@ -228,7 +229,7 @@ impl Toc {
         })
     }
 
-    pub(crate) fn write_entry<O: tensor_core::Output>(
+    pub(crate) fn write_entry<O: tensor_core::codec::Output>(
         sink: &mut Sink<O>,
         chunk: &Chunk,
         name_off: u32,

@@ -3,7 +3,8 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use tensor_core::{AlignedBytes, Bytes, Output, Sink, Source, Ticker, WINDOW};
+use tensor_core::codec::{Output, Sink, Ticker, WINDOW};
+use tensor_core::{AlignedBytes, Bytes, Source};
 
 #[cfg(feature = "std")]
 use crate::Error;

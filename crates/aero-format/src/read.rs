@@ -6,9 +6,10 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
+use tensor_core::codec::{HasEntries, Ticker};
 use tensor_core::{
-    At, Bytes, DType, Entries, HasEntries, Item, Outcome, Report, Source, Tensor, Ticker, Value,
-    VerifyOptions, Window, parallel,
+    At, Bytes, DType, Entries, Item, Outcome, Report, Source, Tensor, Value, VerifyOptions, Window,
+    parallel,
 };
 
 use crate::chunk::{Chunk, FourCc};

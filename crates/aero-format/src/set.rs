@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tensor_core::codec::HasEntries;
 use tensor_core::{
-    At, Entries, FileId, FileSource, HasEntries, Report, Source, SourceError, Tensor, Value,
-    VerifyOptions,
+    At, Entries, FileId, FileSource, Report, Source, SourceError, Tensor, Value, VerifyOptions,
 };
 
 use crate::entry::Entry;

@@ -2,7 +2,8 @@
 
 use core::ops::Range;
 
-use tensor_core::{Source, Ticker, walk};
+use tensor_core::Source;
+use tensor_core::codec::{Ticker, walk};
 
 use crate::{Error, Result};
 
@@ -37,7 +38,8 @@ mod subtrees {
     use blake3::hazmat::{
         ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root,
     };
-    use tensor_core::{Source, Ticker, parallel, walk};
+    use tensor_core::codec::{Ticker, walk};
+    use tensor_core::{Source, parallel};
 
     use crate::{Error, Result};
 

@@ -3,13 +3,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tensor_core::{
-    DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker, Unchanged,
-    Value, WriteOptions, hinted_vec,
-};
+use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec};
+use tensor_core::{DType, Order, Shape, ShapeError, Source, Tensor, Value, WriteOptions};
 
 #[cfg(feature = "std")]
-use tensor_core::AtomicFile;
+use tensor_core::codec::AtomicFile;
 
 mod edit;
 mod joined;
@@ -503,7 +501,7 @@ impl Builder {
     }
 
     /// Writes the file at `path`, which appears only when it is complete and is never written
-    /// to while it exists (`tensor_core::AtomicFile`).
+    /// to while it exists (`tensor_core::codec::AtomicFile`).
     ///
     /// # Errors
     /// As [`write_to`](Self::write_to); the target is then as it was.

@@ -1,6 +1,7 @@
 //! The metadata of a file that is changed where it is.
 
-use tensor_core::{Misfit, Patch, Sink};
+use tensor_core::codec::Sink;
+use tensor_core::{Misfit, Patch};
 
 use crate::layout::{ALIGN, Header, Layout};
 use crate::write::Planned;

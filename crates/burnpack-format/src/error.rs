@@ -2,9 +2,9 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 
+use tensor_core::codec::{ReadError, TransferError};
 use tensor_core::{
-    At, DType, Failure, Kind, LimitExceeded, ReadError, ShapeError, SinkError, SourceError,
-    TransferError, Truncated,
+    At, DType, Failure, Kind, LimitExceeded, ShapeError, SinkError, SourceError, Truncated,
 };
 
 use crate::write::Compat;

@@ -8,9 +8,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use ciborium_ll::Header as Head;
-use tensor_core::{
-    ArchiveId, At, Bytes, Cursor, LimitExceeded, NameTable, Shape, Source, Truncated,
-};
+use tensor_core::codec::{ArchiveId, Cursor, NameTable};
+use tensor_core::{At, Bytes, LimitExceeded, Shape, Source, Truncated};
 
 use crate::cbor::{Cbor, Fault, Integer, Parsed, What, fault, is_null};
 use crate::dtype::BoolStore;

@@ -1,6 +1,7 @@
 #![deny(clippy::arithmetic_side_effects)]
 
-use tensor_core::{Cursor, Sink, SinkError};
+use tensor_core::SinkError;
+use tensor_core::codec::{Cursor, Sink};
 
 use crate::{Error, Result, Rule, Unsupported};
 
@@ -49,7 +50,7 @@ impl Header {
         Ok(Self { metadata_size })
     }
 
-    pub(crate) fn write<O: tensor_core::Output>(
+    pub(crate) fn write<O: tensor_core::codec::Output>(
         &self,
         sink: &mut Sink<O>,
     ) -> Result<(), SinkError> {

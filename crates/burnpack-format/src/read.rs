@@ -6,9 +6,10 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
+use tensor_core::codec::{ArchiveId, Ticker, walk};
 use tensor_core::{
-    ArchiveId, At, Bytes, Cast, DType, Item, Order, Outcome, Report, Shape, Source, Tensor, Ticker,
-    VerifyOptions, Window, parallel, walk,
+    At, Bytes, Cast, DType, Item, Order, Outcome, Report, Shape, Source, Tensor, VerifyOptions,
+    Window, parallel,
 };
 
 use crate::dtype::BoolStore;

@@ -4,10 +4,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tensor_core::{
-    DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker, Unchanged,
-    WriteOptions, hinted_vec,
-};
+use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec};
+use tensor_core::{DType, Order, Shape, ShapeError, Source, Tensor, WriteOptions};
 
 use crate::cbor::{
     Major, put_bool, put_float, put_head, put_null, put_signed, put_text, put_unsigned,
@@ -364,7 +362,7 @@ impl Builder {
     }
 
     /// Writes the file at `path`, which appears only when it is complete and is never written
-    /// to while it exists (`tensor_core::AtomicFile`).
+    /// to while it exists (`tensor_core::codec::AtomicFile`).
     ///
     /// # Errors
     /// As [`write_to`](Self::write_to); the target is then as it was.
@@ -386,7 +384,7 @@ impl Builder {
         // What the format can't hold fails before the first byte.
         let plan = self.plan()?;
         let sources = self.tensors.iter().map(|tensor| &*tensor.data);
-        let file = tensor_core::AtomicFile::create_from(path, sources, options)?;
+        let file = tensor_core::codec::AtomicFile::create_from(path, sources, options)?;
         let mut sink = Sink::new(file);
         self.write(&plan, &mut sink, options)?;
         sink.into_inner().commit_with(options)

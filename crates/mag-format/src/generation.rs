@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use tensor_core::{Cursor, Source};
+use tensor_core::Source;
+use tensor_core::codec::Cursor;
 
 use crate::layout::{MAGIC, VERSION};
 use crate::{Error, Result, Rule, Unsupported};

@@ -3,10 +3,8 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use tensor_core::{
-    ArchiveId, At, Cursor, LimitExceeded, NameTable, Source, SourceError, Ticker, Truncated,
-    check_index_memory, checksum, walk,
-};
+use tensor_core::codec::{ArchiveId, Cursor, NameTable, Ticker, check_index_memory, walk};
+use tensor_core::{At, LimitExceeded, Source, SourceError, Truncated, checksum};
 
 use crate::layout::{Header, MetaRecord, TensorRecord};
 use crate::meta::MetaEntry;

@@ -1,6 +1,7 @@
 #![deny(clippy::arithmetic_side_effects)]
 
-use tensor_core::{Cursor, Shape, ShapeError, Sink, SinkError};
+use tensor_core::codec::{Cursor, Sink};
+use tensor_core::{Shape, ShapeError, SinkError};
 
 use crate::limits::{MAX_KEY, MAX_SIZE};
 use crate::meta::MetaValue;
@@ -47,7 +48,7 @@ impl Header {
         }
     }
 
-    pub(crate) fn write<O: tensor_core::Output>(
+    pub(crate) fn write<O: tensor_core::codec::Output>(
         &self,
         sink: &mut Sink<O>,
     ) -> Result<(), SinkError> {
@@ -103,7 +104,7 @@ impl<'a> MetaRecord<'a> {
         Ok(Self { value, key })
     }
 
-    pub(crate) fn write<O: tensor_core::Output>(
+    pub(crate) fn write<O: tensor_core::codec::Output>(
         &self,
         sink: &mut Sink<O>,
     ) -> Result<(), SinkError> {
@@ -206,7 +207,7 @@ impl<'a> TensorRecord<'a> {
         })
     }
 
-    pub(crate) fn write<O: tensor_core::Output>(
+    pub(crate) fn write<O: tensor_core::codec::Output>(
         &self,
         sink: &mut Sink<O>,
     ) -> Result<(), SinkError> {
@@ -241,7 +242,7 @@ fn key<'a>(
     core::str::from_utf8(bytes).map_err(|_| Error::Invalid { rule: utf8, at })
 }
 
-fn put_key<O: tensor_core::Output>(sink: &mut Sink<O>, key: &str) -> Result<(), SinkError> {
+fn put_key<O: tensor_core::codec::Output>(sink: &mut Sink<O>, key: &str) -> Result<(), SinkError> {
     sink.put_u32_le(u32::try_from(key.len()).unwrap_or(u32::MAX))?;
     sink.put(key.as_bytes())
 }

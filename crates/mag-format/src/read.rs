@@ -5,9 +5,9 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Range;
 
+use tensor_core::codec::{ArchiveId, Ticker};
 use tensor_core::{
-    ArchiveId, At, Bytes, DType, Item, Order, Outcome, Report, Shape, Source, Tensor, Ticker,
-    VerifyOptions, Window,
+    At, Bytes, DType, Item, Order, Outcome, Report, Shape, Source, Tensor, VerifyOptions, Window,
 };
 
 use crate::index::{Index, Records};

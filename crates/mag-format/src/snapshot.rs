@@ -5,7 +5,8 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use tensor_core::{ArchiveId, Shape, Value};
+use tensor_core::codec::ArchiveId;
+use tensor_core::{Shape, Value};
 
 use crate::Checksum;
 use crate::index::Records;

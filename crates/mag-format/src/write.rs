@@ -3,10 +3,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tensor_core::{
-    DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker, Unchanged,
-    WriteOptions, checksum, hinted_vec,
-};
+use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec};
+use tensor_core::{DType, Order, Shape, ShapeError, Source, Tensor, WriteOptions, checksum};
 
 use crate::layout::{ALIGN, FILL, Header, MetaRecord, TensorRecord};
 use crate::limits::{MAX_KEY, MAX_RANK, MAX_SIZE};
@@ -219,7 +217,7 @@ impl Builder {
     }
 
     /// Writes the file at `path`, which appears only when it is complete and is never written
-    /// to while it exists (`tensor_core::AtomicFile`).
+    /// to while it exists (`tensor_core::codec::AtomicFile`).
     ///
     /// # Errors
     /// As [`write_to`](Self::write_to); the target is then as it was.
@@ -241,7 +239,7 @@ impl Builder {
         // What the format can't hold fails before the first byte.
         self.plan()?;
         let sources = self.tensors.iter().map(|tensor| &*tensor.data);
-        let file = tensor_core::AtomicFile::create_from(path, sources, options)?;
+        let file = tensor_core::codec::AtomicFile::create_from(path, sources, options)?;
         let mut sink = Sink::new(file);
         self.write(&mut sink, options)?;
         sink.into_inner().commit_with(options)

@@ -5,7 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use tensor_core::{ArchiveId, At, LimitExceeded, NameTable, Source, check_index_memory};
+use tensor_core::codec::{ArchiveId, NameTable, check_index_memory};
+use tensor_core::{At, LimitExceeded, Source};
 
 use crate::layout::{DataType, HEADER, StoredShape, StoredTensor, header};
 use crate::msgpack::{Reader, boxed};

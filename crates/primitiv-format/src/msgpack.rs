@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 
 use rmp::Marker;
 use rmp::encode::buffer::ByteBuf;
-use tensor_core::{Cursor, Source, SourceError, check_index_memory};
+use tensor_core::codec::{Cursor, check_index_memory};
+use tensor_core::{Source, SourceError};
 
 use crate::{Error, Result, Rule};
 

@@ -4,9 +4,9 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Range;
 
+use tensor_core::codec::ArchiveId;
 use tensor_core::{
-    ArchiveId, Bytes, DType, Item, Order, Outcome, Report, Shape, Source, Tensor, VerifyOptions,
-    Window,
+    Bytes, DType, Item, Order, Outcome, Report, Shape, Source, Tensor, VerifyOptions, Window,
 };
 
 use crate::index::Index;

@@ -4,10 +4,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tensor_core::{
-    DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker, Unchanged,
-    WriteOptions, hinted_vec,
-};
+use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec};
+use tensor_core::{DType, Order, Shape, ShapeError, Source, Tensor, WriteOptions};
 
 use crate::layout::{DataType, VERSION};
 use crate::limits::{MAX_DATA, MAX_RANK};
@@ -328,7 +326,7 @@ impl Builder {
     }
 
     /// Writes the file at `path`, which appears only when it is complete and is never written
-    /// to while it exists (`tensor_core::AtomicFile`).
+    /// to while it exists (`tensor_core::codec::AtomicFile`).
     ///
     /// # Errors
     /// As [`write_to`](Self::write_to); the target is then as it was.
@@ -350,7 +348,7 @@ impl Builder {
         // What the format can't hold fails before the first byte.
         self.check()?;
         let sources = self.parameters.iter().flat_map(Planned::sources);
-        let file = tensor_core::AtomicFile::create_from(path, sources, options)?;
+        let file = tensor_core::codec::AtomicFile::create_from(path, sources, options)?;
         let mut sink = Sink::new(file);
         self.write(&mut sink, options)?;
         sink.into_inner().commit_with(options)
@@ -523,7 +521,7 @@ impl Optimizer {
         options: &WriteOptions<'_>,
     ) -> Result<()> {
         let bytes = self.to_vec()?;
-        let file = tensor_core::AtomicFile::create(path, options)?;
+        let file = tensor_core::codec::AtomicFile::create(path, options)?;
         let mut sink = Sink::new(file);
         sink.put(&bytes)?;
         sink.into_inner().commit_with(options)

@@ -2,9 +2,10 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 
+use tensor_core::codec::{ReadError, TransferError};
 use tensor_core::{
-    At, CastError, DType, Failure, Kind, LimitExceeded, ReadError, ShapeError, SinkError,
-    SourceError, TransferError, Truncated,
+    At, CastError, DType, Failure, Kind, LimitExceeded, ShapeError, SinkError, SourceError,
+    Truncated,
 };
 
 /// Why a safetensors file could not be read, verified or written.

@@ -5,10 +5,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use tensor_core::{
-    ArchiveId, At, LimitExceeded, NameTable, Shape, ShapeId, Shapes, Source, SourceError,
-    Truncated, check_index_memory,
-};
+use tensor_core::codec::{ArchiveId, NameTable, ShapeId, Shapes, check_index_memory};
+use tensor_core::{At, LimitExceeded, Shape, Source, SourceError, Truncated};
 
 use crate::json::{Fault, Reader, Text};
 use crate::layout::{METADATA, PREFIX, header_len};

@@ -4,9 +4,9 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Range;
 
+use tensor_core::codec::ShapeId;
 use tensor_core::{
-    At, Bytes, DType, Item, Order, Outcome, Report, Shape, ShapeId, Source, Tensor, VerifyOptions,
-    Window,
+    At, Bytes, DType, Item, Order, Outcome, Report, Shape, Source, Tensor, VerifyOptions, Window,
 };
 
 use crate::index::{Index, Shared, place};
@@ -178,7 +178,7 @@ impl Archive {
 
     /// What its entries know it by.
     #[cfg(feature = "std")]
-    pub(crate) fn id(&self) -> tensor_core::ArchiveId {
+    pub(crate) fn id(&self) -> tensor_core::codec::ArchiveId {
         self.index.id
     }
 

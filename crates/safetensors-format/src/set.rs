@@ -11,9 +11,9 @@ use std::string::{String, ToString};
 use std::sync::Arc;
 use std::vec::Vec;
 
+use tensor_core::codec::{ArchiveId, FilePool, NameTable};
 use tensor_core::{
-    ArchiveId, At, FileId, FilePool, FileSource, Item, NameTable, Outcome, Report, Source, Tensor,
-    Value, VerifyOptions,
+    At, FileId, FileSource, Item, Outcome, Report, Source, Tensor, Value, VerifyOptions,
 };
 
 use self::index::SetIndex;

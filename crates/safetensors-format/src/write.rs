@@ -3,10 +3,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tensor_core::{
-    DType, NameTable, Order, Output, Shape, ShapeError, Sink, Source, Tensor, Ticker, WriteOptions,
-    hinted_vec, walk,
-};
+use tensor_core::codec::{NameTable, Output, Sink, Ticker, hinted_vec, walk};
+use tensor_core::{DType, Order, Shape, ShapeError, Source, Tensor, WriteOptions};
 
 use crate::layout::{Header, METADATA, PREFIX};
 use crate::limits::MAX_HEADER;
@@ -349,7 +347,7 @@ impl Builder {
     }
 
     /// Writes the file at `path`, which appears only when it is complete and is never written
-    /// to while it exists (`tensor_core::AtomicFile`).
+    /// to while it exists (`tensor_core::codec::AtomicFile`).
     ///
     /// # Errors
     /// As [`write_to`](Self::write_to); the target is then as it was.
@@ -370,7 +368,7 @@ impl Builder {
     ) -> Result<()> {
         // What the format can't hold fails before the first byte.
         let plan = self.plan()?;
-        let file = tensor_core::AtomicFile::create_from(path, self.sources(), options)?;
+        let file = tensor_core::codec::AtomicFile::create_from(path, self.sources(), options)?;
         let mut sink = Sink::new(file);
         self.write(&plan, &mut sink, options)?;
         sink.into_inner().commit_with(options)

@@ -12,9 +12,8 @@ pub(crate) use patching::open_to_patch;
 use place::{Links, Place};
 use tempfile::{Builder, NamedTempFile, TempPath};
 
-use crate::{
-    FileError, FileId, Notice, Output, SinkError, Source, Ticker, TransferError, WriteOptions,
-};
+use crate::codec::{Output, Ticker, TransferError};
+use crate::{FileError, FileId, Notice, SinkError, Source, WriteOptions};
 
 /// Small pieces are gathered to this size; larger ones go straight through.
 const BUFFER: usize = 256 << 10;
@@ -34,7 +33,8 @@ const BUFFER: usize = 256 << 10;
 /// [`Leftover::find`] finds.
 ///
 /// ```
-/// use tensor_core::{AtomicFile, Output, WriteOptions};
+/// use tensor_core::codec::{AtomicFile, Output};
+/// use tensor_core::WriteOptions;
 ///
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("weights.bin");

@@ -3,9 +3,10 @@
 
 use core::ops::Range;
 
+use crate::Source;
+use crate::codec::{Ticker, TransferError, walk};
 #[cfg(feature = "std")]
 use crate::parallel;
-use crate::{Source, Ticker, TransferError, walk};
 
 /// Bytes that one thread checks before it takes the next piece.
 #[cfg(feature = "std")]

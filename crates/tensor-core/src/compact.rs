@@ -8,7 +8,8 @@ use core::iter::FusedIterator;
 use core::mem::{size_of, size_of_val};
 use core::ops::Range;
 
-use crate::{DuplicateName, NameTable, Shape, ShapeError};
+use crate::codec::{DuplicateName, NameTable};
+use crate::{Shape, ShapeError};
 
 /// Something that has entries, and makes a view of one on demand.
 ///
@@ -121,7 +122,7 @@ impl<A: ?Sized> fmt::Debug for Entries<'_, A> {
 /// The names of all tensors of a file: one block of text, and a table to look them up.
 ///
 /// ```
-/// use tensor_core::Names;
+/// use tensor_core::codec::Names;
 ///
 /// let mut names = Names::default();
 /// names.push("embed");
@@ -216,7 +217,7 @@ impl ShapeId {
 /// once.
 ///
 /// ```
-/// use tensor_core::Shapes;
+/// use tensor_core::codec::Shapes;
 ///
 /// let mut shapes = Shapes::default();
 /// let a = shapes.push(&[2, 3])?;

@@ -5,8 +5,9 @@ use core::ops::Range;
 
 use bytes::Bytes;
 
+use crate::codec::ReadError;
 use crate::source::bounds;
-use crate::{At, ReadError, Source, SourceError, Truncated};
+use crate::{At, Source, SourceError, Truncated};
 
 /// The most bytes that a cursor holds at once without being asked for more.
 const MOST: u64 = 1 << 20;
@@ -20,7 +21,8 @@ const MOST: u64 = 1 << 20;
 /// calls, and no tensor data with it.
 ///
 /// ```
-/// use tensor_core::{Bytes, Cursor};
+/// use tensor_core::codec::Cursor;
+/// use tensor_core::Bytes;
 ///
 /// let file = Bytes::from_static(b"MAG!\x01\0\0\0");
 /// let mut cursor = Cursor::new(&file, 0..8)?;
@@ -28,7 +30,7 @@ const MOST: u64 = 1 << 20;
 /// assert_eq!(cursor.u32_le("version")?, 1);
 /// let error = cursor.u32_le("checksum").unwrap_err();
 /// assert_eq!(error.to_string(), "truncated: 4 bytes needed, 0 there (byte 0x8, field checksum)");
-/// # Ok::<(), tensor_core::ReadError>(())
+/// # Ok::<(), tensor_core::codec::ReadError>(())
 /// ```
 pub struct Cursor<'a> {
     source: &'a dyn Source,

@@ -321,7 +321,7 @@ impl FileError {
 #[error("{0}")]
 struct Misuse(&'static str);
 
-/// Why a [`Cursor`](crate::Cursor) could not read a field. Exhaustive, so that every codec says
+/// Why a [`Cursor`](crate::codec::Cursor) could not read a field. Exhaustive, so that every codec says
 /// what becomes of each.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {

@@ -38,6 +38,7 @@ mod atomic;
 mod buffer;
 mod cast;
 pub mod checksum;
+pub mod codec;
 mod compact;
 mod cursor;
 mod dtype;
@@ -66,41 +67,33 @@ mod unchanged;
 mod value;
 
 pub use adapt::{Cast, CastCounts, Swapped, Transposed};
-pub use archive_id::ArchiveId;
 #[cfg(feature = "std")]
-pub use atomic::{AtomicFile, Leftover, SealedFile};
+pub use atomic::Leftover;
 pub use buffer::AlignedBytes;
 pub use bytes::Bytes;
 pub use cast::cast_slice;
-pub use compact::{Entries, HasEntries, Names, ShapeId, Shapes};
-pub use cursor::Cursor;
+pub use compact::Entries;
 pub use dtype::DType;
 pub use element::Element;
 #[cfg(feature = "std")]
 pub use error::FileError;
-pub use error::{
-    At, CastError, Failure, Kind, LimitExceeded, ReadError, ShapeError, SourceError, Truncated,
-};
+pub use error::{At, CastError, Failure, Kind, LimitExceeded, ShapeError, SourceError, Truncated};
 pub use file_id::FileId;
 pub use half::{bf16, f16};
 #[cfg(feature = "mmap")]
 pub use map::MappedFile;
-pub use names::{DuplicateName, NameTable};
 #[cfg(feature = "std")]
 pub use notice::Notice;
-pub use options::{Progress, Ticker, VerifyOptions, WriteOptions};
+pub use options::{Progress, VerifyOptions, WriteOptions};
 #[cfg(feature = "std")]
 pub use patch::PatchError;
-pub use patch::{Misfit, Patch, Patched};
-#[cfg(feature = "std")]
-pub use pool::{FilePool, PooledFile};
+pub use patch::{Misfit, Patch};
 pub use report::{Item, Outcome, Report};
 pub use shape::{Order, Shape};
-pub use sink::{Output, Sink, SinkError, TransferError, hinted_vec};
+pub use sink::SinkError;
 #[cfg(feature = "std")]
 pub use source::FileSource;
-pub use source::{Source, WINDOW, Window, check_index_memory, walk};
+pub use source::{Source, Window};
 pub use strided::StrideError;
 pub use tensor::Tensor;
-pub use unchanged::Unchanged;
 pub use value::Value;

@@ -15,7 +15,7 @@ use foldhash::fast::RandomState;
 /// All calls on one table take the same list (which may have grown) and the same `name_of`.
 ///
 /// ```
-/// use tensor_core::NameTable;
+/// use tensor_core::codec::NameTable;
 ///
 /// let list = ["a", "b"];
 /// let table = NameTable::of(&list, |name| name).unwrap();
@@ -95,7 +95,7 @@ impl NameTable {
     /// The table of so many names that are in no list: `name_at` knows the one at a position.
     ///
     /// ```
-    /// use tensor_core::NameTable;
+    /// use tensor_core::codec::NameTable;
     ///
     /// let names = "a.b.c";
     /// let name_at = |at: usize| &names[2 * at..2 * at + 1];
@@ -230,7 +230,7 @@ impl NameTable {
     /// for the one at a position.
     ///
     /// ```
-    /// use tensor_core::NameTable;
+    /// use tensor_core::codec::NameTable;
     ///
     /// let table = NameTable::of(&["a", "b"], |name| name).unwrap();
     /// let reversed = ["b", "a"];

@@ -17,7 +17,8 @@ const BLOCK: u64 = 4096;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tensor_core::{Bytes, Misfit, Patch, Patched, Source};
+/// use tensor_core::codec::Patched;
+/// use tensor_core::{Bytes, Misfit, Patch, Source};
 ///
 /// let old = b"index 1, data";
 /// let mut patch = Patch::new(old.len() as u64);

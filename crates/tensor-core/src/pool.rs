@@ -10,7 +10,8 @@ use crate::{Bytes, FileError, FileId, FileSource, Source, SourceError};
 /// and a model may have more shards.
 ///
 /// ```
-/// use tensor_core::{FilePool, Source};
+/// use tensor_core::codec::FilePool;
+/// use tensor_core::Source;
 ///
 /// let folder = tempfile::tempdir()?;
 /// let pool = FilePool::new(4);

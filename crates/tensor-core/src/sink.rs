@@ -1,6 +1,7 @@
 use alloc::vec::Vec;
 
-use crate::{Source, SourceError, Ticker, source::walk};
+use crate::codec::{Ticker, walk};
+use crate::{Source, SourceError};
 
 /// Where encoded bytes go: anything that implements `std::io::Write`, an `AtomicFile` among it, or,
 /// without `std`, a vector or a borrowed one.
@@ -73,7 +74,7 @@ pub enum TransferError {
 /// Counts what goes to an [`Output`], so that writers know where they are.
 ///
 /// ```
-/// use tensor_core::Sink;
+/// use tensor_core::codec::Sink;
 ///
 /// let mut sink = Sink::new(Vec::new());
 /// sink.put_u32_le(7)?;

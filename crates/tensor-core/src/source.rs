@@ -6,7 +6,9 @@ use bytes::Bytes;
 #[cfg(feature = "std")]
 pub use file::FileSource;
 
-use crate::{AlignedBytes, FileId, SourceError, Ticker, scratch::Scratch, sink::TransferError};
+use crate::codec::{Ticker, TransferError};
+use crate::scratch::Scratch;
+use crate::{AlignedBytes, FileId, SourceError};
 
 /// How many bytes a walk over a source asks for at a time, unless the source wants otherwise:
 /// few calls on slow disks, little enough to stay in a cache.

@@ -11,7 +11,8 @@ use crate::{At, Failure, FileId, Kind, Source, SourceError};
 /// then, since everything after it has its place by now.
 ///
 /// ```
-/// use tensor_core::{Bytes, Source, Unchanged};
+/// use tensor_core::codec::Unchanged;
+/// use tensor_core::{Bytes, Source};
 ///
 /// let data = Unchanged::new("w", Bytes::from_static(&[1, 2, 3]));
 /// assert_eq!(data.read(0..3)?, Bytes::from_static(&[1, 2, 3]));

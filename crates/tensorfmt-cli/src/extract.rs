@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use file_names::{FileNames, in_archive};
 use serde::Serialize;
-use tensor_core::{Cast, Output, Shape, Sink, Source, Ticker, Window};
+use tensor_core::codec::{Output, Sink, Ticker};
+use tensor_core::{Cast, Shape, Source, Window};
 use tensorfmt::convert::{ModelTensor, Tensors};
 use tensorfmt::{Archive, DType, Error, Order};
 
@@ -286,7 +287,7 @@ fn casted(piece: &mut Piece, to: DType) -> Result<bool, Failure> {
         .map_err(|error| Failure::new(UNSUPPORTED, format!("{label:?}: {error}")))?;
     if to.is_integer() {
         let quiet = Ticker::default();
-        tensor_core::walk::<Error>(&cast, 0..cast.size(), &quiet, |_| Ok(()))?;
+        tensor_core::codec::walk::<Error>(&cast, 0..cast.size(), &quiet, |_| Ok(()))?;
         let misfits = cast.counts().overflowed();
         if misfits > 0 {
             let text = format!("{label:?}: {misfits} values of {from} don't fit {to}");

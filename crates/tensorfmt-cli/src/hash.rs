@@ -11,7 +11,7 @@ use std::sync::Arc;
 use check::{List, Lists, Wrong};
 use digest::{Parts, hex};
 use serde::Serialize;
-use tensor_core::Ticker;
+use tensor_core::codec::Ticker;
 use tensorfmt::convert::{ModelTensor, Tensors};
 use tensorfmt::{Archive, Entry, Error};
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 pub(crate) use moments::{Moments, Scalar};
 use moments::{Sample, Tally};
-use tensor_core::{Cast, Kind, Source, Ticker, walk};
+use tensor_core::codec::{Ticker, walk};
+use tensor_core::{Cast, Kind, Source};
 use tensorfmt::convert::{ModelTensor, Tensors};
 use tensorfmt::{Archive, DType, Entry, Error};
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
-use tensor_core::Ticker;
+use tensor_core::codec::Ticker;
 use tensorfmt::convert::ModelTensor;
 
 use crate::Outcome;

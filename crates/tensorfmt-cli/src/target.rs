@@ -3,7 +3,8 @@
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
-use tensor_core::{AtomicFile, FileId, Leftover};
+use tensor_core::codec::AtomicFile;
+use tensor_core::{FileId, Leftover};
 use tensorfmt::{Archive, WriteOptions};
 
 use crate::cli::Common;

@@ -4,9 +4,10 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use tensor_core::codec::HasEntries;
 use tensor_core::{
-    Bytes, DType, Entries, FileId, FileSource, HasEntries, Kind, Order, Report, Shape, Source,
-    Tensor, Value, VerifyOptions,
+    Bytes, DType, Entries, FileId, FileSource, Kind, Order, Report, Shape, Source, Tensor, Value,
+    VerifyOptions,
 };
 
 use crate::codec::{About, Describe, DescribeEntry};

@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
-use tensor_core::{At, FileError, Kind, LimitExceeded, SinkError, SourceError, TransferError};
+use tensor_core::codec::TransferError;
+use tensor_core::{At, FileError, Kind, LimitExceeded, SinkError, SourceError};
 
 use crate::Format;
 use crate::convert::Refusal;

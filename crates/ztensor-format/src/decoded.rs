@@ -5,9 +5,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tensor_core::{
-    At, Bytes, DType, FileId, Item, Outcome, Source, SourceError, Ticker, WINDOW, Window, walk,
-};
+use tensor_core::codec::{Ticker, WINDOW, walk};
+use tensor_core::{At, Bytes, DType, FileId, Item, Outcome, Source, SourceError, Window};
 
 use crate::checksum::{Checksum, Hasher};
 use crate::encoding::Encoding;

@@ -112,9 +112,8 @@ mod frames {
     use core::ops::Range;
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
-    use tensor_core::{
-        AlignedBytes, At, Bytes, LimitExceeded, Source, SourceError, Ticker, WINDOW, Window, walk,
-    };
+    use tensor_core::codec::{Ticker, WINDOW, walk};
+    use tensor_core::{AlignedBytes, At, Bytes, LimitExceeded, Source, SourceError, Window};
     use zstd::zstd_safe::{
         CCtx, CParameter, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer, ResetDirective,
         find_frame_compressed_size, get_error_name, is_error_kind, zstd_sys::ZSTD_ErrorCode,

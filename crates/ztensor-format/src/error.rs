@@ -2,9 +2,10 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 
+use tensor_core::codec::TransferError;
 use tensor_core::{
     At, CastError, DType, Failure, Kind, LimitExceeded, ShapeError, SinkError, SourceError,
-    TransferError, Truncated,
+    Truncated,
 };
 
 use crate::layout::Field;

@@ -5,9 +5,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use tensor_core::{
-    ArchiveId, At, Bytes, LimitExceeded, NameTable, Source, SourceError, check_index_memory,
-};
+use tensor_core::codec::{ArchiveId, NameTable, check_index_memory};
+use tensor_core::{At, Bytes, LimitExceeded, Source, SourceError};
 
 use crate::cbor::{Header, Reader};
 use crate::checksum::Checksum;

@@ -7,7 +7,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tensor_core::{At, Bytes, DType, LimitExceeded, NameTable, Shape, Source, Truncated};
+use tensor_core::codec::NameTable;
+use tensor_core::{At, Bytes, DType, LimitExceeded, Shape, Source, Truncated};
 
 use crate::cbor::{self, Budget, Header, Reader, Skip};
 use crate::checksum::Checksum;

@@ -10,9 +10,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use tensor_core::{
-    ArchiveId, At, Bytes, DType, LimitExceeded, NameTable, Shape, Source, Truncated,
-};
+use tensor_core::codec::{ArchiveId, NameTable};
+use tensor_core::{At, Bytes, DType, LimitExceeded, Shape, Source, Truncated};
 
 use crate::cbor::{Budget, Header, Reader, Skip};
 use crate::checksum::Checksum;
@@ -747,7 +746,7 @@ pub(crate) struct Resolved<'a> {
 }
 
 /// What a name takes while names that could collide are looked for.
-const LOOKUP: u64 = size_of::<(&str, usize)>() as u64 + tensor_core::NameTable::MEMORY;
+const LOOKUP: u64 = size_of::<(&str, usize)>() as u64 + tensor_core::codec::NameTable::MEMORY;
 
 /// What a component takes besides its entry, as it was written and as it was understood.
 const PART_MEMORY: u64 = (size_of::<Part>() + size_of::<Written<'_>>()) as u64 + HEAP;

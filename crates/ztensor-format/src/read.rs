@@ -6,9 +6,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use tensor_core::codec::{ArchiveId, Ticker, walk};
 use tensor_core::{
-    ArchiveId, At, Bytes, DType, Item, Order, Outcome, Report, Shape, Source, Swapped, Tensor,
-    Ticker, Value, VerifyOptions, Window, checksum::crc32c_source, parallel, walk,
+    At, Bytes, DType, Item, Order, Outcome, Report, Shape, Source, Swapped, Tensor, Value,
+    VerifyOptions, Window, checksum::crc32c_source, parallel,
 };
 
 use crate::cbor;

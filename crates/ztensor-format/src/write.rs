@@ -4,9 +4,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec, walk};
 use tensor_core::{
-    Bytes, DType, NameTable, Order, Output, Shape, ShapeError, Sink, SinkError, Source, Swapped,
-    Tensor, Ticker, Unchanged, Value, WriteOptions, hinted_vec, parallel, walk,
+    Bytes, DType, Order, Shape, ShapeError, SinkError, Source, Swapped, Tensor, Value,
+    WriteOptions, parallel,
 };
 
 use crate::cbor;
@@ -424,7 +425,7 @@ impl Builder {
     }
 
     /// Writes the file at `path`, which appears only when it is complete and is never written
-    /// to while it exists (`tensor_core::AtomicFile`).
+    /// to while it exists (`tensor_core::codec::AtomicFile`).
     ///
     /// # Errors
     /// As [`write_to`](Self::write_to); the target is then as it was.
@@ -444,7 +445,7 @@ impl Builder {
         options: &WriteOptions<'_>,
     ) -> Result<()> {
         let sources = self.tensors.iter().map(|tensor| &*tensor.data);
-        let file = tensor_core::AtomicFile::create_from(path, sources, options)?;
+        let file = tensor_core::codec::AtomicFile::create_from(path, sources, options)?;
         let mut sink = Sink::new(file);
         self.write(&mut sink, options)?;
         sink.into_inner().commit_with(options)

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use sha2::{Digest, Sha256};
-use tensor_core::{Item, Outcome, Report, Source, Ticker, VerifyOptions, walk};
+use tensor_core::codec::{Ticker, walk};
+use tensor_core::{Item, Outcome, Report, Source, VerifyOptions};
 
 use super::{Inner, agree, at, open_file};
 use crate::entry::Entry;

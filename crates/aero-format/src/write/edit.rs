@@ -3,7 +3,8 @@
 use alloc::vec::Vec;
 use core::result::Result as Edit;
 
-use tensor_core::{Misfit, Patch, Sink, Source, Value};
+use tensor_core::codec::Sink;
+use tensor_core::{Misfit, Patch, Source, Value};
 
 use super::place::content_uuid;
 use super::records::compress;

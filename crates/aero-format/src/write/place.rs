@@ -2,7 +2,8 @@
 
 use alloc::vec::Vec;
 
-use tensor_core::{At, Sink, Source, Ticker, WriteOptions, hinted_vec};
+use tensor_core::codec::{Sink, Ticker, hinted_vec};
+use tensor_core::{At, Source, WriteOptions};
 
 use super::joined::Joined;
 use super::records::compress;

@@ -3,7 +3,8 @@
 use std::string::String;
 use std::vec::Vec;
 
-use tensor_core::{AtomicFile, Output, SealedFile, Sink, Source, WriteOptions};
+use tensor_core::codec::{AtomicFile, Output, SealedFile, Sink};
+use tensor_core::{Source, WriteOptions};
 
 use super::{Builder, Layout};
 use crate::Result;

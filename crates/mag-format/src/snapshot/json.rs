@@ -10,7 +10,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use tensor_core::{At, Bytes, LimitExceeded, NameTable, Source, Value};
+use tensor_core::codec::NameTable;
+use tensor_core::{At, Bytes, LimitExceeded, Source, Value};
 
 use crate::limits::MAX_DEPTH;
 use crate::{Error, Result, Rule};

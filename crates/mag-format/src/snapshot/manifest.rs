@@ -7,9 +7,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use tensor_core::{
-    ArchiveId, At, Cursor, LimitExceeded, NameTable, Shape, Source, Truncated, check_index_memory,
-};
+use tensor_core::codec::{ArchiveId, Cursor, NameTable, check_index_memory};
+use tensor_core::{At, LimitExceeded, Shape, Source, Truncated};
 
 use super::json::Json;
 use super::{Found, ShapeFault, Snapshot, Timestamp, Writer, checked_shape};

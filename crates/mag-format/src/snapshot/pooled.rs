@@ -5,10 +5,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tensor_core::{
-    ArchiveId, At, Bytes, Cursor, LimitExceeded, NameTable, Source, Ticker, Truncated,
-    check_index_memory, checksum, walk,
-};
+use tensor_core::codec::{ArchiveId, Cursor, NameTable, Ticker, check_index_memory, walk};
+use tensor_core::{At, Bytes, LimitExceeded, Source, Truncated, checksum};
 
 use super::{Found, ShapeFault, Snapshot, Timestamp, checked_shape};
 use crate::index::{Index, Records};

@@ -6,7 +6,8 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use tensor_core::{At, LimitExceeded, NameTable, Source};
+use tensor_core::codec::NameTable;
+use tensor_core::{At, LimitExceeded, Source};
 
 use crate::index::place;
 use crate::json::{Fault, Reader};

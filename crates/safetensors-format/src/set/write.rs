@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::string::String;
 use std::vec::Vec;
 
-use tensor_core::{AtomicFile, FileId, Output, SealedFile, Sink, WriteOptions};
+use tensor_core::codec::{AtomicFile, Output, SealedFile, Sink};
+use tensor_core::{FileId, WriteOptions};
 
 use super::Set;
 use crate::json::put_ascii;

@@ -9,8 +9,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use super::float8::{E4m3, E4m3Fnuz, E5m2, E5m2Fnuz, E8m0};
 use super::slices::{self, Table};
 use super::{on_units, whole};
+use crate::codec::WINDOW;
 use crate::scratch::{Kept, Scratch};
-use crate::{DType, FileId, ShapeError, Source, SourceError, WINDOW, bf16, f16, parallel};
+use crate::{DType, FileId, ShapeError, Source, SourceError, bf16, f16, parallel};
 
 /// Elements of a source as another dtype, with a count of what the change lost.
 ///

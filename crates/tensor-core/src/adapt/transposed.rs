@@ -6,10 +6,9 @@ use bytes::Bytes;
 
 use super::on_units;
 use super::tiles::{Axis, scatter};
+use crate::codec::WINDOW;
 use crate::scratch::{Kept, Scratch};
-use crate::{
-    AlignedBytes, DType, FileId, Order, Shape, ShapeError, Source, SourceError, WINDOW, parallel,
-};
+use crate::{AlignedBytes, DType, FileId, Order, Shape, ShapeError, Source, SourceError, parallel};
 
 /// Bytes of the result that a walk asks for at a time: the more, the longer are the runs of the
 /// source that they are made from.

@@ -3,9 +3,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
+use tensor_core::codec::{Cursor, Sink, Ticker, walk};
 use tensor_core::{
-    Bytes, Cast, Cursor, DType, Order, Shape, Sink, Source, SourceError, Swapped, Ticker,
-    Transposed, Window, walk,
+    Bytes, Cast, DType, Order, Shape, Source, SourceError, Swapped, Transposed, Window,
 };
 
 use crate::Traced;
@@ -71,7 +71,7 @@ proptest! {
             let mut seen = Vec::new();
             let visit = |piece: &[u8]| { seen.extend_from_slice(piece); Ok(()) };
             let range = from..len as u64;
-            let result: Result<(), tensor_core::TransferError> = if traced {
+            let result: Result<(), tensor_core::codec::TransferError> = if traced {
                 walk(&Traced::new(bytes.clone()), range, &Ticker::default(), visit)
             } else {
                 walk(&Bytes::from(bytes.clone()), range, &Ticker::default(), visit)
@@ -116,7 +116,7 @@ fn a_transposition_asks_for_every_byte_once() {
         let source = pages(len);
         let turned = Transposed::new(source.clone(), DType::F32, &shape, Order::RowMajor).unwrap();
         let mut sum = 0u64;
-        walk::<tensor_core::TransferError>(&turned, 0..len, &Ticker::default(), |piece| {
+        walk::<tensor_core::codec::TransferError>(&turned, 0..len, &Ticker::default(), |piece| {
             sum += piece.iter().map(|&byte| u64::from(byte)).sum::<u64>();
             Ok(())
         })
@@ -218,7 +218,7 @@ fn a_cast_reads_what_may_not_fit_memory_in_pieces() {
     };
     assert!((3..).zip(&read[..]).all(|(at, &byte)| byte == clamped(at)));
     assert_eq!(read.len(), (2 << 20) - 8);
-    assert!(source.longest.load(Ordering::Relaxed) <= tensor_core::WINDOW);
+    assert!(source.longest.load(Ordering::Relaxed) <= tensor_core::codec::WINDOW);
 }
 
 #[test]

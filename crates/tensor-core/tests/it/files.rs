@@ -1,6 +1,7 @@
 use std::fs;
 
-use tensor_core::{AtomicFile, Bytes, FileSource, Output, Source, SourceError, WriteOptions};
+use tensor_core::codec::{AtomicFile, Output};
+use tensor_core::{Bytes, FileSource, Source, SourceError, WriteOptions};
 
 #[test]
 fn a_file_reads_as_its_bytes_do() {

@@ -3,7 +3,8 @@
 use std::fs;
 use std::sync::Mutex;
 
-use tensor_core::{AtomicFile, FileError, FileSource, Kind, Notice, Output, Source, WriteOptions};
+use tensor_core::codec::{AtomicFile, Output};
+use tensor_core::{FileError, FileSource, Kind, Notice, Source, WriteOptions};
 
 /// Writes `bytes` to `path` and returns what there was to notice.
 fn write(
@@ -59,7 +60,7 @@ fn files_that_belong_together_appear_all_or_none() {
         file.seal().unwrap()
     });
     fs::write(folder.path().join("b"), "precious").unwrap();
-    let error = tensor_core::SealedFile::commit_all(sealed).unwrap_err();
+    let error = tensor_core::codec::SealedFile::commit_all(sealed).unwrap_err();
     assert_eq!(error.kind(), Kind::Build);
     let names: Vec<_> = fs::read_dir(folder.path())
         .unwrap()

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use tensor_core::{AlignedBytes, Source, SourceError, Ticker, TransferError};
+use tensor_core::codec::{Ticker, TransferError};
+use tensor_core::{AlignedBytes, Source, SourceError};
 use tensorfmt::{DType, Error};
 
 use super::compare::{Distance, Failed, Form, Values, cast, eights};

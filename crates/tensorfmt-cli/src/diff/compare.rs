@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
-use tensor_core::{AlignedBytes, Bytes, Cast, Source, SourceError, Ticker, TransferError};
+use tensor_core::codec::{Ticker, TransferError};
+use tensor_core::{AlignedBytes, Bytes, Cast, Source, SourceError};
 use tensorfmt::{DType, Error};
 
 use super::tolerance::Tolerance;

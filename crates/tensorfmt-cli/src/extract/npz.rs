@@ -4,7 +4,8 @@
 //! each is followed by its checksum, and the directory at the end has all of it again. Sections are those of
 //! PKWARE's APPNOTE 6.3.
 
-use tensor_core::{Output, Sink, SinkError, Ticker};
+use tensor_core::SinkError;
+use tensor_core::codec::{Output, Sink, Ticker};
 use tensorfmt::Error;
 
 use super::Piece;

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use sha2::{Digest, Sha256};
-use tensor_core::{Source, Ticker, checksum, walk};
+use tensor_core::codec::{Ticker, walk};
+use tensor_core::{Source, checksum};
 use tensorfmt::convert::{ModelTensor, Tensors};
 use tensorfmt::{Archive, DType, Entry, Error, Format, Order};
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tensor_core::{Output, Ticker};
+use tensor_core::codec::{Output, Ticker};
 use tensorfmt::{Archive, Entry, Error, Value};
 
 use super::{extras, words};

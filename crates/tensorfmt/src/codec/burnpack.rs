@@ -4,7 +4,8 @@ use burnpack_format::{
     Archive, BoolStore, Builder, Compat, DTypeCode, Entry, Layout, QuantGeneration, Scalar,
     ScalarEntry,
 };
-use tensor_core::{Cast, DType, Order, Source, Ticker, Value, walk};
+use tensor_core::codec::{Ticker, walk};
+use tensor_core::{Cast, DType, Order, Source, Value};
 
 use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared};
 use crate::convert::{

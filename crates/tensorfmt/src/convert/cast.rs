@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tensor_core::{Cast, DType, Order, Shape, Source, Ticker, walk};
+use tensor_core::codec::{Ticker, walk};
+use tensor_core::{Cast, DType, Order, Shape, Source};
 
 use super::{Loss, LossKind, Options, Target};
 use crate::codec::{Capabilities, Prepared};

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use tensor_core::{FileSource, Misfit, Patch, PatchError, Patched, Value};
+use tensor_core::codec::Patched;
+use tensor_core::{FileSource, Misfit, Patch, PatchError, Value};
 
 use super::choices::Casting;
 use super::{Layout, LossKind, Model, ModelTensor, Options, Plan, Target, plan};

@@ -1,0 +1,19 @@
+//! What a codec is written with: fields read in order, names and shapes in bulk, bytes delivered in
+//! windows, files that appear whole, and the error that every codec's is.
+//!
+//! Who only holds tensors needs nothing of it.
+
+pub use crate::archive_id::ArchiveId;
+#[cfg(feature = "std")]
+pub use crate::atomic::{AtomicFile, SealedFile};
+pub use crate::compact::{HasEntries, Names, ShapeId, Shapes};
+pub use crate::cursor::Cursor;
+pub use crate::error::ReadError;
+pub use crate::names::{DuplicateName, NameTable};
+pub use crate::options::Ticker;
+pub use crate::patch::Patched;
+#[cfg(feature = "std")]
+pub use crate::pool::{FilePool, PooledFile};
+pub use crate::sink::{Output, Sink, TransferError, hinted_vec};
+pub use crate::source::{WINDOW, check_index_memory, walk};
+pub use crate::unchanged::Unchanged;
