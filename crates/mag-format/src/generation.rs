@@ -65,18 +65,18 @@ impl Generation {
                 about: "a layout of source builds of \
                 April to July 2025 (magic \"MAG&\"), written by no release",
             };
-            return Err(Error::Unsupported { what, at });
+            return Err(Error::unsupported(what, at));
         }
         if magic != MAGIC {
             let rule = Rule::Magic { got: magic };
-            return Err(Error::Invalid { rule, at });
+            return Err(Error::invalid(rule, at));
         }
         let at = cursor.at("version");
         let version = cursor.u32_le("version")?;
         let about = match version {
             0 => {
                 let rule = Rule::Version;
-                return Err(Error::Invalid { rule, at });
+                return Err(Error::invalid(rule, at));
             }
             VERSION => return Ok(Self::Version1),
             100 if is_snapshot(source)? => return Self::Snapshot0_1.enabled(at),
@@ -90,7 +90,7 @@ impl Generation {
             _ => "a version that no known release writes",
         };
         let what = Unsupported::Version { version, about };
-        Err(Error::Unsupported { what, at })
+        Err(Error::unsupported(what, at))
     }
 
     #[cfg(feature = "snapshots")]
@@ -119,7 +119,7 @@ impl Generation {
             version: self.number(),
             about,
         };
-        Err(Error::Unsupported { what, at })
+        Err(Error::unsupported(what, at))
     }
 }
 

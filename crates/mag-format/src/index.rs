@@ -122,7 +122,7 @@ impl Index {
                 first: twice.first as u64,
             };
             let at = At::new(Header::SIZE, "metadata key").entry(twice.second as u64);
-            Error::Invalid { rule, at }
+            Error::invalid(rule, at)
         })?;
         let names = names_of(&entries, |first| Rule::TensorDuplicate { first })?;
         let records = Records {
@@ -186,10 +186,7 @@ fn names_of(entries: &[Entry], duplicate: impl Fn(u64) -> Rule) -> Result<NameTa
         let rule = duplicate(twice.first as u64);
         let second = entries.get(twice.second);
         let at = At::new(second.map_or(0, |entry| entry.record_offset), "key");
-        Error::Invalid {
-            rule,
-            at: at.entry(twice.second as u64),
-        }
+        Error::invalid(rule, at.entry(twice.second as u64))
     })
 }
 
@@ -221,7 +218,7 @@ fn check_counts(header: &Header, cursor: &Cursor<'_>, options: &ReadOptions) -> 
         let at = At::new(if field == "num_tensors" { 12 } else { 16 }, field);
         let available = cursor.remaining();
         if minimum > available {
-            return Err(Error::Truncated(Truncated {
+            return Err(Error::from(Truncated {
                 at,
                 needed: minimum,
                 available,
@@ -294,10 +291,7 @@ fn check_records(source: &dyn Source, header: &Header, records_end: u64) -> Resu
         crc32c,
         ieee,
     };
-    Err(Error::Invalid {
-        rule,
-        at: At::new(8, "checksum"),
-    })
+    Err(Error::invalid(rule, At::new(8, "checksum")))
 }
 
 /// What a tensor of an unknown dtype takes at least: it has an element.
@@ -317,7 +311,7 @@ fn check_ranges(entries: &[Entry], records_end: u64, size: u64) -> Result<()> {
                     got: entry.offset,
                     records_end,
                 };
-                return Err(Error::Invalid { rule, at });
+                return Err(Error::invalid(rule, at));
             }
         };
         if end > size {
@@ -327,8 +321,8 @@ fn check_ranges(entries: &[Entry], records_end: u64, size: u64) -> Result<()> {
                 needed: len,
                 available,
             };
-            let tensor = entry.name().into();
-            return Err(Error::TruncatedData { tensor, truncated });
+
+            return Err(Error::from(truncated).of_tensor(entry.name()));
         }
         ascending &= entry.offset >= last_end;
         last_end = end;
@@ -349,10 +343,7 @@ fn check_ranges(entries: &[Entry], records_end: u64, size: u64) -> Result<()> {
                 other: other.ordinal as u64,
             };
             let at = At::new(later.record_offset.saturating_add(12), "offset");
-            return Err(Error::Invalid {
-                rule,
-                at: at.entry(later.ordinal as u64),
-            });
+            return Err(Error::invalid(rule, at.entry(later.ordinal as u64)));
         }
     }
     Ok(())

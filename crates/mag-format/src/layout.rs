@@ -41,10 +41,7 @@ impl Header {
                 num_tensors,
                 num_meta_kv,
             }),
-            got => Err(Error::Invalid {
-                rule: Rule::HeaderAux { got },
-                at,
-            }),
+            got => Err(Error::invalid(Rule::HeaderAux { got }, at)),
         }
     }
 
@@ -77,22 +74,13 @@ impl<'a> MetaRecord<'a> {
         let aux = cursor.u32_le("metadata aux")?;
         let [code, reserved @ ..] = aux.to_le_bytes();
         if reserved != [0; 3] {
-            return Err(Error::Invalid {
-                rule: Rule::MetaAux { got: aux },
-                at,
-            });
+            return Err(Error::invalid(Rule::MetaAux { got: aux }, at));
         }
         let payload = cursor.u64_le("metadata payload")?;
         let Some(value) = MetaValue::decode(code, payload) else {
             return Err(match code {
-                0 => Error::Invalid {
-                    rule: Rule::MetaType,
-                    at,
-                },
-                _ => Error::Unsupported {
-                    what: Unsupported::MetaType { code },
-                    at,
-                },
+                0 => Error::invalid(Rule::MetaType, at),
+                _ => Error::unsupported(Unsupported::MetaType { code }, at),
             });
         };
         let key = key(
@@ -134,16 +122,10 @@ impl<'a> TensorRecord<'a> {
         let aux = cursor.u32_le("aux")?;
         let [code, rank, reserved @ ..] = aux.to_le_bytes();
         if reserved != [0; 2] {
-            return Err(Error::Invalid {
-                rule: Rule::TensorAux { got: aux },
-                at,
-            });
+            return Err(Error::invalid(Rule::TensorAux { got: aux }, at));
         }
         if rank == 0 {
-            return Err(Error::Invalid {
-                rule: Rule::TensorRank,
-                at,
-            });
+            return Err(Error::invalid(Rule::TensorRank, at));
         }
         let code = DTypeCode::new(Generation::Version1, code.into());
         let at_numel = cursor.at("numel");
@@ -158,39 +140,27 @@ impl<'a> TensorRecord<'a> {
         }
         let dims = dims.get(..usize::from(rank)).unwrap_or_default();
         if let Some(&got) = dims.iter().find(|&&dim| dim == 0 || dim > MAX_SIZE) {
-            return Err(Error::Invalid {
-                rule: Rule::TensorDim { got },
-                at: at_shape,
-            });
+            return Err(Error::invalid(Rule::TensorDim { got }, at_shape));
         }
-        let shape = Shape::new(dims).map_err(|_| Error::Invalid {
-            rule: Rule::TensorShape,
-            at: at_shape,
-        })?;
+        let shape = Shape::new(dims).map_err(|_| Error::invalid(Rule::TensorShape, at_shape))?;
         let product = shape.elements();
         if numel != product || numel > MAX_SIZE {
             let rule = Rule::TensorNumel {
                 stored: numel,
                 product,
             };
-            return Err(Error::Invalid { rule, at: at_numel });
+            return Err(Error::invalid(rule, at_numel));
         }
         let data_len = match code.dtype().map(|dtype| shape.byte_len(dtype)) {
             None | Some(Ok(None)) => None,
             Some(Ok(Some(len))) if len <= MAX_SIZE => Some(len),
             Some(Ok(Some(_)) | Err(ShapeError::ByteOverflow | _)) => {
-                return Err(Error::Invalid {
-                    rule: Rule::TensorSize { numel },
-                    at: at_numel,
-                });
+                return Err(Error::invalid(Rule::TensorSize { numel }, at_numel));
             }
         };
         if offset % ALIGN != 0 {
             let rule = Rule::TensorOffsetAlignment { got: offset };
-            return Err(Error::Invalid {
-                rule,
-                at: at_offset,
-            });
+            return Err(Error::invalid(rule, at_offset));
         }
         let key = key(
             cursor,
@@ -232,14 +202,11 @@ fn key<'a>(
     let at = cursor.at("key_length");
     let len = cursor.u32_le("key_length")?;
     if len == 0 || len > MAX_KEY {
-        return Err(Error::Invalid {
-            rule: length(len),
-            at,
-        });
+        return Err(Error::invalid(length(len), at));
     }
     let at = cursor.at(field);
     let bytes = cursor.take(len.into(), field)?;
-    core::str::from_utf8(bytes).map_err(|_| Error::Invalid { rule: utf8, at })
+    core::str::from_utf8(bytes).map_err(|_| Error::invalid(utf8, at))
 }
 
 fn put_key<O: tensor_core::codec::Output>(sink: &mut Sink<O>, key: &str) -> Result<(), SinkError> {

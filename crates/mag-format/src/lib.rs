@@ -92,25 +92,27 @@ mod layout;
 mod limits;
 mod meta;
 mod read;
+mod rule;
 #[cfg(feature = "snapshots")]
 mod snapshot;
 mod write;
 
 pub use dtype::DTypeCode;
-pub use error::{BuildError, Error, Rule, TRUNCATED, Unsupported};
+pub use error::{BuildError, Error, Mag, TRUNCATED};
 pub use generation::Generation;
 pub use layout::MAGIC;
 pub use limits::Limits;
 pub use meta::{MetaEntry, MetaValue};
 pub use read::{Archive, Checksum, Entry, ReadOptions};
+pub use rule::{Rule, Unsupported};
 #[cfg(feature = "snapshots")]
 pub use snapshot::{Snapshot, Timestamp};
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
     At, Bytes, CastError, DType, Element, Item, Kind, LimitExceeded, Order, Outcome, Report, Shape,
-    ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value, VerifyOptions,
-    WriteOptions, bf16, f16,
+    ShapeError, SinkError, Source, SourceError, Tensor, Truncated, UsageError, Value,
+    VerifyOptions, WriteOptions, bf16, f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};

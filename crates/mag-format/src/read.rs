@@ -7,7 +7,8 @@ use core::ops::Range;
 
 use tensor_core::codec::{ArchiveId, Ticker};
 use tensor_core::{
-    At, Bytes, DType, Item, Order, Outcome, Report, Shape, Source, Tensor, VerifyOptions, Window,
+    At, Bytes, DType, Item, Order, Outcome, Report, Shape, Source, Tensor, UsageError,
+    VerifyOptions, Window,
 };
 
 use crate::index::{Index, Records};
@@ -238,7 +239,7 @@ impl Archive {
     /// Reads a tensor: a slice where the source is memory, else one read into an aligned buffer.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the dtype is unknown, [`BuildError::ForeignEntry`] where the
+    /// [`Error::Unsupported`] where the dtype is unknown, [`UsageError::ForeignEntry`] where the
     /// entry is another archive's, or what the source fails with.
     pub fn read(&self, entry: &Entry) -> Result<Tensor> {
         let (dtype, range) = self.locate(entry)?;
@@ -254,12 +255,12 @@ impl Archive {
     /// Reads a tensor's little-endian bytes into `out`, which has its exact length.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and [`BuildError::BufferLength`].
+    /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
         let (_, range) = self.locate(entry)?;
         let (expected, got) = (range.end - range.start, out.len() as u64);
         if expected != got {
-            return Err(BuildError::BufferLength { expected, got }.into());
+            return Err(UsageError::BufferLength { expected, got }.into());
         }
         Ok(self.source.read_into(range.start, out)?)
     }
@@ -277,7 +278,7 @@ impl Archive {
     ///
     /// # Errors
     /// [`Error::Unsupported`] where the dtype is unknown and the file doesn't say how long the bytes
-    /// are, as only a snapshot 0.3.0 does; [`BuildError::ForeignEntry`] where the entry is another
+    /// are, as only a snapshot 0.3.0 does; [`UsageError::ForeignEntry`] where the entry is another
     /// archive's, or what the source fails with.
     pub fn stored(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
         let range = match (entry.archive == self.index.id, entry.data_len) {
@@ -333,14 +334,14 @@ impl Archive {
     /// Where the entry's bytes are, after checking that it is ours and known.
     fn locate(&self, entry: &Entry) -> Result<(DType, Range<u64>)> {
         if entry.archive != self.index.id {
-            return Err(BuildError::ForeignEntry.into());
+            return Err(UsageError::ForeignEntry.into());
         }
         match (entry.code.dtype(), entry.data_len) {
             (Some(dtype), Some(len)) => Ok((dtype, entry.offset..entry.offset + len)),
             _ => {
                 let at = At::new(entry.record_offset, "aux").entry(entry.ordinal as u64);
                 let what = Unsupported::DType { code: entry.code };
-                Err(Error::Unsupported { what, at })
+                Err(Error::unsupported(what, at))
             }
         }
     }

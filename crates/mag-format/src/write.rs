@@ -67,7 +67,7 @@ impl Builder {
         check_key(&key)?;
         self.metadata_names
             .push(&mut self.metadata, |(key, _)| key, (key, value.into()))
-            .map_err(|(key, _)| BuildError::Duplicate { key })?;
+            .map_err(|(key, _)| BuildError::Duplicate { name: key })?;
         Ok(self)
     }
 
@@ -134,7 +134,7 @@ impl Builder {
         };
         self.names
             .push(&mut self.tensors, |tensor| &tensor.name, tensor)
-            .map_err(|tensor| BuildError::Duplicate { key: tensor.name })?;
+            .map_err(|tensor| BuildError::Duplicate { name: tensor.name })?;
         Ok(self)
     }
 
@@ -356,7 +356,7 @@ fn count(records: usize) -> Result<u32, BuildError> {
 fn check_key(key: &str) -> Result<(), BuildError> {
     if key.is_empty() || key.len() > MAX_KEY as usize || key.contains('\0') {
         return Err(BuildError::Key {
-            key: key.chars().take(60).collect(),
+            name: key.chars().take(60).collect(),
         });
     }
     Ok(())

@@ -13,7 +13,7 @@ use std::vec::Vec;
 
 use tensor_core::codec::{ArchiveId, FilePool, NameTable};
 use tensor_core::{
-    At, FileId, FileSource, Item, Outcome, Report, Source, Tensor, Value, VerifyOptions,
+    At, FileId, FileSource, Item, Kind, Outcome, Report, Source, Tensor, Value, VerifyOptions,
 };
 
 use self::index::SetIndex;
@@ -281,7 +281,7 @@ impl Set {
         let archive = shard.archive.as_ref().ok_or(BuildError::ForeignEntry)?;
         work(archive).map_err(|error| match error.kind() {
             // What the caller got wrong is no shard's fault.
-            tensor_core::Kind::Build | tensor_core::Kind::Cancelled => error,
+            Kind::Build | Kind::Usage | Kind::Cancelled => error,
             _ => error.in_file(&shard.path),
         })
     }

@@ -3,6 +3,10 @@
 //!
 //! Who only holds tensors needs nothing of it.
 
+mod error;
+
+#[doc(inline)]
+pub use crate::__rules as rules;
 pub use crate::archive_id::ArchiveId;
 #[cfg(feature = "std")]
 pub use crate::atomic::{AtomicFile, SealedFile};
@@ -17,3 +21,4 @@ pub use crate::pool::{FilePool, PooledFile};
 pub use crate::sink::{Output, Sink, TransferError, hinted_vec};
 pub use crate::source::{WINDOW, check_index_memory, walk};
 pub use crate::unchanged::Unchanged;
+pub use error::{Error, Format, Named};

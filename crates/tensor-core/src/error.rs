@@ -62,8 +62,10 @@ pub enum Kind {
     Unsupported,
     /// The file exceeds a limit that the caller can raise.
     Limit,
-    /// The caller asked for something that the format or the call can't do.
+    /// The caller asked for something that the format can't hold.
     Build,
+    /// The call does not fit what it is made on, such as a buffer of another length.
+    Usage,
     /// The operating system or a caller's source failed.
     Io,
     /// The caller's progress function asked to stop.
@@ -78,6 +80,7 @@ impl Kind {
             Self::Unsupported => "unsupported",
             Self::Limit => "limit",
             Self::Build => "build",
+            Self::Usage => "usage",
             Self::Io => "io",
             Self::Cancelled => "cancelled",
         }
@@ -163,6 +166,26 @@ pub enum CastError {
     OutOfMemory(u64),
 }
 
+/// What a call asks of an archive that it can't give, whatever its file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UsageError {
+    /// The entry comes from another archive.
+    #[error("the entry belongs to another archive")]
+    ForeignEntry,
+    /// The caller's buffer has another length than the tensor.
+    #[error("buffer of {got} bytes for a tensor of {expected}")]
+    BufferLength {
+        /// The tensor's length.
+        expected: u64,
+        /// The buffer's.
+        got: u64,
+    },
+    /// A typed view was asked for that the tensor can't give.
+    #[error(transparent)]
+    Cast(#[from] CastError),
+}
+
 /// What every codec's error can say about itself, whichever codec it is of: what a source over
 /// decoded data fails with, so that its reader knows whose fault that is.
 ///
@@ -202,6 +225,11 @@ pub trait Failure: core::error::Error + Send + Sync {
 
     /// Where in the file it went wrong.
     fn at(&self) -> Option<At>;
+
+    /// The tensor that it is about, where one is known.
+    fn tensor(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Why bytes could not be had from a [`Source`](crate::Source).
@@ -268,6 +296,14 @@ impl SourceError {
     pub fn at(&self) -> Option<At> {
         match self {
             Self::Codec(error) => error.at(),
+            _ => None,
+        }
+    }
+
+    /// The tensor that a codec says it is about.
+    pub fn tensor(&self) -> Option<&str> {
+        match self {
+            Self::Codec(error) => error.tensor(),
             _ => None,
         }
     }

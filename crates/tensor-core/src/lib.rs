@@ -77,7 +77,9 @@ pub use dtype::DType;
 pub use element::Element;
 #[cfg(feature = "std")]
 pub use error::FileError;
-pub use error::{At, CastError, Failure, Kind, LimitExceeded, ShapeError, SourceError, Truncated};
+pub use error::{
+    At, CastError, Failure, Kind, LimitExceeded, ShapeError, SourceError, Truncated, UsageError,
+};
 pub use file_id::FileId;
 pub use half::{bf16, f16};
 #[cfg(feature = "mmap")]

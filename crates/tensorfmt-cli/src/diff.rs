@@ -540,7 +540,12 @@ fn compare(
         }
         .compare(how.tolerance, ticker),
     };
-    let ends_all = |error: &Error| matches!(error.kind(), Kind::Io | Kind::Cancelled | Kind::Build);
+    let ends_all = |error: &Error| {
+        matches!(
+            error.kind(),
+            Kind::Io | Kind::Cancelled | Kind::Build | Kind::Usage
+        )
+    };
     let values = match compared {
         Ok(None) => return Ok(None),
         Ok(Some(values)) => values,

@@ -163,7 +163,7 @@ fn holds(folder: &Path) -> String {
 pub(crate) fn exit_code(kind: Kind) -> u8 {
     match kind {
         Kind::Unsupported => UNSUPPORTED,
-        Kind::Build => USAGE,
+        Kind::Build | Kind::Usage => USAGE,
         Kind::Io => IO,
         Kind::Cancelled => crate::signals::exit_code(),
         _ => INVALID,

@@ -141,7 +141,12 @@ fn measure_all(
 /// Measures a tensor, or says why that can't be; an error is one that ends all work.
 fn found(tensor: &ModelTensor, threads: usize, ticker: &Ticker<'_>) -> Result<Finding, Error> {
     match measure(tensor, threads, ticker) {
-        Err(error) if !matches!(error.kind(), Kind::Io | Kind::Cancelled | Kind::Build) => {
+        Err(error)
+            if !matches!(
+                error.kind(),
+                Kind::Io | Kind::Cancelled | Kind::Build | Kind::Usage
+            ) =>
+        {
             let reason = match error {
                 Error::Refused(refusals) => refusals
                     .into_iter()

@@ -83,7 +83,7 @@ impl<'a> Json<'a> {
 
     fn fail<T>(&self, rule: Rule) -> Result<T> {
         let at = self.at("document");
-        Err(Error::Invalid { rule, at })
+        Err(Error::invalid(rule, at))
     }
 
     fn unexpected<T>(&self, expected: &'static str) -> Result<T> {
@@ -287,10 +287,7 @@ impl<'a> Json<'a> {
         self.advance(1);
         match core::str::from_utf8(&self.scratch) {
             Ok(_) => Ok(()),
-            Err(_) => Err(Error::Invalid {
-                rule: Rule::ManifestText,
-                at,
-            }),
+            Err(_) => Err(Error::invalid(Rule::ManifestText, at)),
         }
     }
 

@@ -93,14 +93,14 @@ impl Header {
             0 => {}
             1 => {
                 let what = Unsupported::BigEndian;
-                return Err(Error::Unsupported { what, at });
+                return Err(Error::unsupported(what, at));
             }
             got => {
                 let what = Unsupported::ManifestAux { got };
-                return Err(Error::Unsupported { what, at });
+                return Err(Error::unsupported(what, at));
             }
         }
-        let invalid = |rule, at| Err(Error::Invalid { rule, at });
+        let invalid = |rule, at| Err(Error::invalid(rule, at));
         if meta < HEADER {
             return invalid(Rule::ManifestMetaOffset { got: meta }, at_meta);
         }
@@ -127,7 +127,7 @@ impl Header {
 fn within(start: u64, len: u64, size: u64, at: At) -> Result<u64> {
     match start.checked_add(len) {
         Some(end) if end <= size => Ok(end),
-        _ => Err(Error::Truncated(Truncated {
+        _ => Err(Error::from(Truncated {
             at,
             needed: len,
             available: size.saturating_sub(start),
@@ -203,7 +203,7 @@ impl Document<'_> {
             let rule = Rule::ManifestJson {
                 expected: "an object",
             };
-            return Err(Error::Invalid { rule, at });
+            return Err(Error::invalid(rule, at));
         }
         let mut keys = Keys::default();
         let mut manifest = 0;
@@ -254,7 +254,7 @@ impl Document<'_> {
         };
         match is_new {
             true => Ok(()),
-            false => Err(Error::Invalid { rule, at }),
+            false => Err(Error::invalid(rule, at)),
         }
     }
 
@@ -268,7 +268,7 @@ impl Document<'_> {
             if absent.note(number) {
                 let rule = Rule::ManifestMissing { key };
                 let at = self.json.at("document");
-                return Err(Error::Invalid { rule, at });
+                return Err(Error::invalid(rule, at));
             }
         }
         Ok(())
@@ -280,7 +280,7 @@ impl Document<'_> {
             Some(1) => Ok(1),
             Some(_) => {
                 let what = Unsupported::Manifest;
-                Err(Error::Unsupported { what, at })
+                Err(Error::unsupported(what, at))
             }
             None => Err(wrong_type("an integer", at)),
         }
@@ -380,7 +380,7 @@ impl Document<'_> {
                     named,
                 };
                 let at = at("dtype");
-                return Err(Error::Invalid { rule, at });
+                return Err(Error::invalid(rule, at));
             }
             let expected = shape.byte_len(dtype).ok().flatten();
             if expected != Some(nbytes) {
@@ -389,13 +389,13 @@ impl Document<'_> {
                     got: nbytes,
                 };
                 let at = at("nbytes");
-                return Err(Error::Invalid { rule, at });
+                return Err(Error::invalid(rule, at));
             }
         } else if let Some(named) = record.named {
             let id = code.code();
             let rule = Rule::ManifestDType { id, named };
             let at = at("dtype");
-            return Err(Error::Invalid { rule, at });
+            return Err(Error::invalid(rule, at));
         }
         let offset = record.offset.unwrap_or_default();
         let data = &self.header.data;
@@ -408,12 +408,12 @@ impl Document<'_> {
                 data_len: len,
             };
             let at = at("offset");
-            return Err(Error::Invalid { rule, at });
+            return Err(Error::invalid(rule, at));
         }
         if nbytes > 0 && offset % PAGE != 0 {
             let rule = Rule::ManifestOffsetAlignment { got: offset };
             let at = at("offset");
-            return Err(Error::Invalid { rule, at });
+            return Err(Error::invalid(rule, at));
         }
         Ok(Entry {
             archive: self.id,
@@ -437,7 +437,7 @@ impl Document<'_> {
         while self.json.item(&mut first)? {
             if dims.len() >= MAX_RANK {
                 let rule = Rule::ManifestRank;
-                return Err(Error::Invalid { rule, at });
+                return Err(Error::invalid(rule, at));
             }
             let at = self.json.at("shape");
             match self.json.integer()? {
@@ -445,7 +445,7 @@ impl Document<'_> {
                     Ok(dim) if dim <= MAX_SIZE => dims.push(dim),
                     _ => {
                         let rule = Rule::ManifestDim;
-                        return Err(Error::Invalid { rule, at });
+                        return Err(Error::invalid(rule, at));
                     }
                 },
                 _ => return Err(wrong_type("integers of 0 to 2^63-1", at)),
@@ -456,7 +456,7 @@ impl Document<'_> {
                 ShapeFault::Dim(_) => Rule::ManifestDim,
                 ShapeFault::Product => Rule::ManifestShape,
             };
-            Error::Invalid { rule, at }
+            Error::invalid(rule, at)
         })
     }
 
@@ -481,7 +481,7 @@ impl Document<'_> {
 
 fn wrong_type(expected: &'static str, at: At) -> Error {
     let rule = Rule::ManifestType { expected };
-    Error::Invalid { rule, at }
+    Error::invalid(rule, at)
 }
 
 /// Checks that tensors share no byte and leave no gap of a page, and that none without bytes
@@ -489,7 +489,7 @@ fn wrong_type(expected: &'static str, at: At) -> Error {
 fn check_ranges(entries: &[Entry], data: &Range<u64>) -> Result<()> {
     let invalid = |rule, entry: &Entry| {
         let at = At::new(entry.record_offset, "offset").entry(entry.ordinal as u64);
-        Err(Error::Invalid { rule, at })
+        Err(Error::invalid(rule, at))
     };
     let end_of = |entry: &Entry| entry.offset.saturating_add(entry.data_len.unwrap_or(0));
     let is_full = |entry: &&Entry| entry.data_len.is_some_and(|len| len > 0);
@@ -513,7 +513,7 @@ fn check_ranges(entries: &[Entry], data: &Range<u64>) -> Result<()> {
     if gap >= PAGE {
         let rule = Rule::ManifestGap { got: gap };
         let at = At::new(36, "data_len");
-        return Err(Error::Invalid { rule, at });
+        return Err(Error::invalid(rule, at));
     }
     for entry in entries.iter().filter(|entry| !is_full(entry)) {
         let before = full.partition_point(|full| full.offset < entry.offset);

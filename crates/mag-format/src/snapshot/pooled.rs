@@ -78,7 +78,7 @@ pub(crate) fn parse(
             got: size,
         };
         let at = At::new(cursor.position(), "data");
-        return Err(Error::Invalid { rule, at });
+        return Err(Error::invalid(rule, at));
     };
     for entry in &mut entries {
         entry.offset = data.saturating_add(entry.offset);
@@ -111,10 +111,7 @@ fn zero(cursor: &mut Cursor<'_>, field: &'static str, rule: impl Fn(u32) -> Rule
     let at = cursor.at(field);
     match cursor.u32_le(field)? {
         0 => Ok(()),
-        got => Err(Error::Invalid {
-            rule: rule(got),
-            at,
-        }),
+        got => Err(Error::invalid(rule(got), at)),
     }
 }
 
@@ -123,7 +120,7 @@ fn marker(cursor: &mut Cursor<'_>, expected: [u8; 4]) -> Result<()> {
     let got = cursor.array::<4>("marker")?;
     if got != expected {
         let rule = Rule::SnapshotMarker { expected, got };
-        return Err(Error::Invalid { rule, at });
+        return Err(Error::invalid(rule, at));
     }
     Ok(())
 }
@@ -133,7 +130,7 @@ fn count(value: u32, each: u64, cursor: &Cursor<'_>, at: At, options: &ReadOptio
     let needed = u64::from(value).saturating_mul(each);
     let available = cursor.remaining();
     if needed > available {
-        return Err(Error::Truncated(Truncated {
+        return Err(Error::from(Truncated {
             at,
             needed,
             available,
@@ -182,7 +179,7 @@ impl Pool {
                     continue;
                 }
             };
-            return Err(Error::Invalid { rule, at });
+            return Err(Error::invalid(rule, at));
         }
         let start = cursor.position();
         let len = offsets.last().copied().unwrap_or(0);
@@ -203,7 +200,7 @@ impl Pool {
             let Some(string) = self.get(position) else {
                 let rule = Rule::SnapshotPoolText;
                 let at = place(position);
-                return Err(Error::Invalid { rule, at });
+                return Err(Error::invalid(rule, at));
             };
             strings.push(string);
         }
@@ -212,7 +209,7 @@ impl Pool {
                 first: twice.first as u64,
             };
             let at = place(twice.second);
-            Error::Invalid { rule, at }
+            Error::invalid(rule, at)
         })?;
         Ok(())
     }
@@ -241,11 +238,11 @@ fn descriptor(
     let [rank, code, aux @ ..] = cursor.array::<4>("rank")?;
     if aux != [0; 2] {
         let rule = Rule::SnapshotTensorAux { got: aux };
-        return Err(Error::Invalid { rule, at });
+        return Err(Error::invalid(rule, at));
     }
     if rank > MAX_POOLED_RANK {
         let rule = Rule::SnapshotRank { got: rank };
-        return Err(Error::Invalid { rule, at });
+        return Err(Error::invalid(rule, at));
     }
     let at = cursor.at("key_id");
     let key = cursor.u32_le("key_id")?;
@@ -255,11 +252,11 @@ fn descriptor(
             got: key,
             strings: pool.len() as u64,
         };
-        return Err(Error::Invalid { rule, at });
+        return Err(Error::invalid(rule, at));
     };
     if core::mem::replace(used, true) {
         let rule = Rule::SnapshotKeyTwice { got: key };
-        return Err(Error::Invalid { rule, at });
+        return Err(Error::invalid(rule, at));
     }
     let at = cursor.at("numel");
     let numel = cursor.u64_le("numel")?;
@@ -274,11 +271,11 @@ fn descriptor(
         Ok(shape) => shape,
         Err(ShapeFault::Dim(got)) => {
             let rule = Rule::SnapshotDim { got };
-            return Err(Error::Invalid { rule, at: at_shape });
+            return Err(Error::invalid(rule, at_shape));
         }
         Err(ShapeFault::Product) => {
             let rule = Rule::SnapshotShape;
-            return Err(Error::Invalid { rule, at: at_shape });
+            return Err(Error::invalid(rule, at_shape));
         }
     };
     let product = shape.elements();
@@ -287,7 +284,7 @@ fn descriptor(
             stored: numel,
             product,
         };
-        return Err(Error::Invalid { rule, at });
+        return Err(Error::invalid(rule, at));
     }
     let code = DTypeCode::new(generation, code.into());
     let data_len = match code.dtype().and_then(|dtype| dtype.size()) {
@@ -296,7 +293,7 @@ fn descriptor(
             Some(len) if len <= MAX_SIZE => Some(len),
             _ => {
                 let rule = Rule::SnapshotSize { numel };
-                return Err(Error::Invalid { rule, at });
+                return Err(Error::invalid(rule, at));
             }
         },
     };
@@ -356,7 +353,7 @@ impl Layout {
             (rule, _) => {
                 let numel = entry.shape.elements();
                 let rule = rule.unwrap_or(Rule::SnapshotSize { numel });
-                Err(Error::Invalid { rule, at })
+                Err(Error::invalid(rule, at))
             }
         }
     }
@@ -380,5 +377,5 @@ fn check(source: &dyn Source, records: &Records) -> Result<Checksum> {
         computed,
     };
     let at = At::new(16, "checksum");
-    Err(Error::Invalid { rule, at })
+    Err(Error::invalid(rule, at))
 }

@@ -1,3 +1,6 @@
+use std::collections::BTreeSet;
+
+use mag_format::{Rule, TRUNCATED, Unsupported};
 use test_data::Expect;
 
 use crate::{Verdict, judge};
@@ -25,6 +28,24 @@ fn every_hand_assembled_file_gets_its_verdict() {
         };
         assert_eq!(verdict, expected, "{}: {}", case.name, case.about);
     }
+}
+
+/// A rule without a case would not be tested, and a case of an unknown rule would be a slip.
+#[test]
+fn every_rule_has_a_case() {
+    let rules: BTreeSet<&str> = Rule::IDS.iter().copied().collect();
+    assert_eq!(rules.len(), Rule::IDS.len(), "an id is used twice");
+    let known = Rule::IDS.iter().chain(Unsupported::IDS).copied();
+    let known: BTreeSet<&str> = known.chain([TRUNCATED]).collect();
+    let cases = test_data::cases("mag").unwrap();
+    let tested: BTreeSet<&str> = cases
+        .iter()
+        .filter_map(|case| match case.expect {
+            Expect::Reject(id) | Expect::Unsupported(id) => Some(id),
+            Expect::Valid => None,
+        })
+        .collect();
+    assert_eq!(tested, known);
 }
 
 /// The feature that is off is what the error asks for.
