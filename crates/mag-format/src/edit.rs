@@ -18,7 +18,7 @@ impl Builder {
     /// old.tensor("weight", Tensor::from_slice(&[1.0f32], &[1])?)?;
     /// let archive = Archive::from_bytes(old.to_vec()?)?;
     /// let mut new = Builder::new();
-    /// new.copy_as("w", &archive, &archive.entries()[0])?;
+    /// new.copy_as("w", &archive, archive.entries().get(0).unwrap())?;
     /// assert!(new.edit(&archive)?.is_ok());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -32,16 +32,16 @@ impl Builder {
             return Ok(Err(Misfit::Layout("only files of version 1 are written")));
         };
         let entries = archive.entries();
-        let same = |(planned, entry): (&Planned, &Entry)| {
-            planned.code == entry.code
-                && planned.shape == entry.shape
-                && Some(planned.len) == entry.data_len
+        let same = |(planned, entry): (&Planned, Entry<'_>)| {
+            planned.code == entry.dtype_code()
+                && planned.shape == *entry.shape()
+                && Some(planned.len) == entry.stored_len()
         };
         let tensors = self.tensors();
-        if tensors.len() != entries.len() || !tensors.iter().zip(entries).all(same) {
+        if tensors.len() != entries.len() || !tensors.iter().zip(entries.iter()).all(same) {
             return Ok(Err(Misfit::Tensors));
         }
-        let offsets = entries.iter().map(|entry| entry.offset);
+        let offsets = entries.map(Entry::offset);
         let mut new = self.records_at(offsets.clone(), checksum)?;
         let size = archive.file_len();
         let (needed, room) = (new.len() as u64, offsets.fold(size, u64::min));

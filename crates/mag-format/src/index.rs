@@ -3,12 +3,12 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use tensor_core::codec::{ArchiveId, Cursor, NameTable, Ticker, check_index_memory, walk};
+use tensor_core::codec::{Cursor, NameTable, Ticker, check_index_memory, walk};
 use tensor_core::{At, LimitExceeded, Source, SourceError, Truncated, checksum};
 
+use crate::entry::{Record, Tensors};
 use crate::layout::{Header, MetaRecord, TensorRecord};
 use crate::meta::MetaEntry;
-use crate::read::Entry;
 #[cfg(feature = "snapshots")]
 use crate::snapshot::{manifest, pooled};
 use crate::{Checksum, Error, Generation, ReadOptions, Result, Rule};
@@ -17,9 +17,8 @@ use crate::{Checksum, Error, Generation, ReadOptions, Result, Rule};
 /// bounds, aligned and disjoint, every name unique.
 #[derive(Debug)]
 pub(crate) struct Index {
-    pub(crate) id: ArchiveId,
     pub(crate) metadata: Vec<MetaEntry>,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) tensors: Tensors,
     pub(crate) generation: Generation,
     pub(crate) checksum: Option<Checksum>,
     /// `None` where the format has no checksum.
@@ -30,7 +29,6 @@ pub(crate) struct Index {
     #[cfg(feature = "snapshots")]
     pub(crate) trailing: Option<u64>,
     metadata_names: NameTable,
-    names: NameTable,
 }
 
 /// What the checksum covers, and its value in the file.
@@ -57,8 +55,7 @@ impl Index {
         let header = Header::parse(&mut cursor)?;
         check_counts(&header, &cursor, options)?;
 
-        let id = ArchiveId::next();
-        let (mut metas, mut tensors) = (header.num_meta_kv, header.num_tensors);
+        let (mut metas, tensors) = (header.num_meta_kv, header.num_tensors);
         let mut metadata = Vec::new();
         while metas > 0 {
             expect(&mut cursor, metas, tensors);
@@ -72,42 +69,7 @@ impl Index {
             });
             metas = metas.saturating_sub(1);
         }
-        let mut entries: Vec<Entry> = Vec::new();
-        let fixed = size_of::<Entry>() as u64;
-        let fixed = fixed.saturating_add(NameTable::MEMORY);
-        let mut memory = u64::from(tensors).saturating_mul(fixed);
-        check_memory(memory, size, options, At::new(12, "num_tensors"))?;
-        // The file has more bytes than that, each of them a record's or its data's; but it may have
-        // holes, and be larger than memory.
-        entries
-            .try_reserve_exact(usize::try_from(tensors).unwrap_or(usize::MAX))
-            .map_err(|_| SourceError::OutOfMemory(memory))?;
-        while tensors > 0 {
-            expect(&mut cursor, 0, tensors);
-            if let Some(first) = entries.first() {
-                // Records come before data, so all up to the first data is structure.
-                cursor.expect_up_to(first.offset);
-            }
-            let record_offset = cursor.position();
-            cursor.set_entry(Some(entries.len() as u64));
-            let record = TensorRecord::parse(&mut cursor)?;
-            memory = memory
-                .saturating_add(record.key.len() as u64)
-                .saturating_add(record.shape.heap_bytes());
-            let at = At::new(record_offset, "key").entry(entries.len() as u64);
-            check_memory(memory, size, options, at)?;
-            entries.push(Entry {
-                archive: id,
-                ordinal: entries.len(),
-                name: record.key.into(),
-                code: record.code,
-                shape: record.shape,
-                offset: record.offset,
-                data_len: record.data_len,
-                record_offset,
-            });
-            tensors = tensors.saturating_sub(1);
-        }
+        let tensors = parse_tensors(&mut cursor, tensors, options)?;
         let records_end = cursor.position();
 
         let checksum = if options.check_records {
@@ -115,7 +77,7 @@ impl Index {
         } else {
             None
         };
-        check_ranges(&entries, records_end, size)?;
+        check_ranges(&tensors, records_end, size)?;
 
         let metadata_names = NameTable::of(&metadata, MetaEntry::key).map_err(|twice| {
             let rule = Rule::MetaDuplicate {
@@ -124,15 +86,14 @@ impl Index {
             let at = At::new(Header::SIZE, "metadata key").entry(twice.second as u64);
             Error::invalid(rule, at)
         })?;
-        let names = names_of(&entries, |first| Rule::TensorDuplicate { first })?;
+        let tensors = tensors.with_names(|first| Rule::TensorDuplicate { first })?;
         let records = Records {
             range: Header::CHECKSUMMED..records_end,
             checksum: header.checksum,
         };
         Ok(Self {
-            id,
             metadata,
-            entries,
+            tensors,
             generation,
             checksum,
             records: Some(records),
@@ -141,7 +102,6 @@ impl Index {
             #[cfg(feature = "snapshots")]
             trailing: None,
             metadata_names,
-            names,
         })
     }
 
@@ -152,24 +112,17 @@ impl Index {
         found: crate::snapshot::Found,
         duplicate: impl Fn(u64) -> Rule,
     ) -> Result<Self> {
-        let names = names_of(&found.entries, duplicate)?;
+        let tensors = found.tensors.with_names(duplicate)?;
         Ok(Self {
-            id: found.id,
             metadata: Vec::new(),
-            entries: found.entries,
+            tensors,
             generation,
             checksum: found.checksum,
             records: found.records,
             snapshot: Some(found.snapshot),
             trailing: found.trailing,
             metadata_names: NameTable::default(),
-            names,
         })
-    }
-
-    pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
-        self.entries
-            .get(self.names.find(&self.entries, Entry::name, name)?)
     }
 
     pub(crate) fn find_metadata(&self, key: &str) -> Option<&MetaEntry> {
@@ -180,14 +133,44 @@ impl Index {
     }
 }
 
-/// The table of all names, or the error about the first that is there twice.
-fn names_of(entries: &[Entry], duplicate: impl Fn(u64) -> Rule) -> Result<NameTable> {
-    NameTable::of(entries, Entry::name).map_err(|twice| {
-        let rule = duplicate(twice.first as u64);
-        let second = entries.get(twice.second);
-        let at = At::new(second.map_or(0, |entry| entry.record_offset), "key");
-        Error::invalid(rule, at.entry(twice.second as u64))
-    })
+/// The tensor records, each of which is valid; what they say of the rest of the file is not checked.
+fn parse_tensors(cursor: &mut Cursor<'_>, count: u32, options: &ReadOptions) -> Result<Tensors> {
+    let size = cursor.position().saturating_add(cursor.remaining());
+    let least = u64::from(count).saturating_mul(Tensors::MEMORY);
+    check_memory(least, size, options, At::new(12, "num_tensors"))?;
+    let mut tensors = Tensors::default();
+    // The file has more bytes than that, each of them a record's or its data's; but it may have
+    // holes, and be larger than memory.
+    tensors
+        .reserve(usize::try_from(count).unwrap_or(usize::MAX))
+        .map_err(|_| SourceError::OutOfMemory(least))?;
+    for left in (1..=count).rev() {
+        expect(cursor, 0, left);
+        if let Some(first) = tensors.records.first() {
+            // Records come before data, so all up to the first data is structure.
+            cursor.expect_up_to(first.offset);
+        }
+        let ordinal = tensors.len() as u64;
+        let at = At::new(cursor.position(), "key").entry(ordinal);
+        cursor.set_entry(Some(ordinal));
+        tensors.parse_record(cursor)?;
+        let rest = u64::from(left.saturating_sub(1)).saturating_mul(Tensors::MEMORY);
+        check_memory(tensors.memory().saturating_add(rest), size, options, at)?;
+    }
+    Ok(tensors)
+}
+
+impl Tensors {
+    /// The same with a table of all names, or the error about the first duplicate.
+    fn with_names(mut self, duplicate: impl Fn(u64) -> Rule) -> Result<Self> {
+        if let Err(twice) = self.finish() {
+            let rule = duplicate(twice.first as u64);
+            let at = At::new(self.record(twice.second).record_offset, "key");
+            let error = Error::invalid(rule, at.entry(twice.second as u64));
+            return Err(error.of_tensor(self.names.get(twice.second)));
+        }
+        Ok(self)
+    }
 }
 
 /// Refuses counts that the rest of the file has no room for: a record takes a minimum, and a
@@ -237,7 +220,13 @@ fn check_counts(header: &Header, cursor: &Cursor<'_>, options: &ReadOptions) -> 
     Ok(())
 }
 
-fn check_memory(memory: u64, file_len: u64, options: &ReadOptions, at: At) -> Result<()> {
+/// Refuses an index that takes more than it may beyond the size of the file.
+pub(crate) fn check_memory(
+    memory: u64,
+    file_len: u64,
+    options: &ReadOptions,
+    at: At,
+) -> Result<()> {
     check_index_memory(memory)?;
     let max = options.limits.max_index_overhead;
     let value = memory.saturating_sub(file_len);
@@ -298,52 +287,47 @@ fn check_records(source: &dyn Source, header: &Header, records_end: u64) -> Resu
 const UNKNOWN: u64 = 1;
 
 /// Checks that all data lies after the records, in the file, and shares no byte.
-fn check_ranges(entries: &[Entry], records_end: u64, size: u64) -> Result<()> {
+fn check_ranges(tensors: &Tensors, records_end: u64, size: u64) -> Result<()> {
+    let place = |ordinal: usize| {
+        let record = tensors.record(ordinal);
+        At::new(record.record_offset.saturating_add(12), "offset").entry(ordinal as u64)
+    };
+    let len_of = |record: &Record| record.len().unwrap_or(UNKNOWN);
     let mut ascending = true;
     let mut last_end = records_end;
-    for (ordinal, entry) in entries.iter().enumerate() {
-        let at = At::new(entry.record_offset.saturating_add(12), "offset").entry(ordinal as u64);
-        let len = entry.data_len.unwrap_or(UNKNOWN);
-        let end = match entry.offset.checked_add(len) {
-            Some(end) if entry.offset >= records_end => end,
+    for (ordinal, record) in tensors.records.iter().enumerate() {
+        let len = len_of(record);
+        let error = match record.offset.checked_add(len) {
+            Some(end) if record.offset >= records_end && end <= size => {
+                ascending &= record.offset >= last_end;
+                last_end = end;
+                continue;
+            }
+            Some(_) if record.offset >= records_end => Error::from(Truncated {
+                at: place(ordinal),
+                needed: len,
+                available: size.saturating_sub(record.offset),
+            }),
             _ => {
-                let rule = Rule::TensorOffset {
-                    got: entry.offset,
-                    records_end,
-                };
-                return Err(Error::invalid(rule, at));
+                let got = record.offset;
+                Error::invalid(Rule::TensorOffset { got, records_end }, place(ordinal))
             }
         };
-        if end > size {
-            let available = size.saturating_sub(entry.offset);
-            let truncated = Truncated {
-                at,
-                needed: len,
-                available,
-            };
-
-            return Err(Error::from(truncated).of_tensor(entry.name()));
-        }
-        ascending &= entry.offset >= last_end;
-        last_end = end;
+        return Err(error.of_tensor(tensors.names.get(ordinal)));
     }
     if ascending {
         return Ok(());
     }
-    let mut sorted: Vec<&Entry> = entries.iter().collect();
-    sorted.sort_unstable_by_key(|entry| entry.offset);
-    for (left, right) in sorted.iter().zip(sorted.iter().skip(1)) {
-        if left.offset.saturating_add(left.data_len.unwrap_or(UNKNOWN)) > right.offset {
-            let (other, later) = if left.ordinal < right.ordinal {
-                (left, right)
-            } else {
-                (right, left)
-            };
+    let mut sorted: Vec<(&Record, usize)> = tensors.records.iter().zip(0..).collect();
+    sorted.sort_unstable_by_key(|(record, _)| record.offset);
+    for (&(left, a), &(right, b)) in sorted.iter().zip(sorted.iter().skip(1)) {
+        if left.offset.saturating_add(len_of(left)) > right.offset {
+            let (other, later) = (a.min(b), a.max(b));
             let rule = Rule::TensorOverlap {
-                other: other.ordinal as u64,
+                other: other as u64,
             };
-            let at = At::new(later.record_offset.saturating_add(12), "offset");
-            return Err(Error::invalid(rule, at.entry(later.ordinal as u64)));
+            let error = Error::invalid(rule, place(later));
+            return Err(error.of_tensor(tensors.names.get(later)));
         }
     }
     Ok(())

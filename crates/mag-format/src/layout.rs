@@ -3,6 +3,7 @@
 use tensor_core::codec::{Cursor, Sink};
 use tensor_core::{Shape, ShapeError, SinkError};
 
+use crate::entry::{Record, Tensors};
 use crate::limits::{MAX_KEY, MAX_SIZE};
 use crate::meta::MetaValue;
 use crate::{DTypeCode, Error, Generation, Result, Rule, Unsupported};
@@ -102,22 +103,18 @@ impl<'a> MetaRecord<'a> {
     }
 }
 
-/// "Tensor Record".
-#[derive(Debug)]
+/// "Tensor Record", as it is written.
 pub(crate) struct TensorRecord<'a> {
     pub(crate) code: DTypeCode,
     pub(crate) offset: u64,
-    pub(crate) shape: Shape,
-    /// Bytes of data; `None` where the dtype is unknown.
-    pub(crate) data_len: Option<u64>,
+    pub(crate) shape: &'a Shape,
     pub(crate) key: &'a str,
 }
 
-impl<'a> TensorRecord<'a> {
-    /// With one dim and a key of one byte.
-    pub(crate) const MIN_SIZE: u64 = 33;
-
-    pub(crate) fn parse(cursor: &'a mut Cursor<'_>) -> Result<Self> {
+impl Tensors {
+    /// "Tensor Record": the next one of the file.
+    pub(crate) fn parse_record(&mut self, cursor: &mut Cursor<'_>) -> Result<()> {
+        let record_offset = cursor.position();
         let at = cursor.at("aux");
         let aux = cursor.u32_le("aux")?;
         let [code, rank, reserved @ ..] = aux.to_le_bytes();
@@ -142,7 +139,9 @@ impl<'a> TensorRecord<'a> {
         if let Some(&got) = dims.iter().find(|&&dim| dim == 0 || dim > MAX_SIZE) {
             return Err(Error::invalid(Rule::TensorDim { got }, at_shape));
         }
-        let shape = Shape::new(dims).map_err(|_| Error::invalid(Rule::TensorShape, at_shape))?;
+        let id = self.shapes.push(dims);
+        let id = id.map_err(|_| Error::invalid(Rule::TensorShape, at_shape))?;
+        let shape = self.shapes.get(id);
         let product = shape.elements();
         if numel != product || numel > MAX_SIZE {
             let rule = Rule::TensorNumel {
@@ -168,14 +167,15 @@ impl<'a> TensorRecord<'a> {
             Rule::TensorKey,
             "key",
         )?;
-        Ok(Self {
-            code,
-            offset,
-            shape,
-            data_len,
-            key,
-        })
+        let record = Record::new(record_offset, code, id, offset, data_len);
+        self.push(key, record);
+        Ok(())
     }
+}
+
+impl TensorRecord<'_> {
+    /// With one dim and a key of one byte.
+    pub(crate) const MIN_SIZE: u64 = 33;
 
     pub(crate) fn write<O: tensor_core::codec::Output>(
         &self,

@@ -85,6 +85,7 @@ extern crate alloc;
 
 mod dtype;
 mod edit;
+mod entry;
 mod error;
 mod generation;
 mod index;
@@ -98,12 +99,13 @@ mod snapshot;
 mod write;
 
 pub use dtype::DTypeCode;
+pub use entry::Entry;
 pub use error::{BuildError, Error, Mag, TRUNCATED};
 pub use generation::Generation;
 pub use layout::MAGIC;
 pub use limits::Limits;
 pub use meta::{MetaEntry, MetaValue};
-pub use read::{Archive, Checksum, Entry, ReadOptions};
+pub use read::{Archive, Checksum, ReadOptions};
 pub use rule::{Rule, Unsupported};
 #[cfg(feature = "snapshots")]
 pub use snapshot::{Snapshot, Timestamp};

@@ -1,19 +1,18 @@
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Range;
 
-use tensor_core::codec::{ArchiveId, Ticker};
+use tensor_core::codec::{HasEntries, Ticker};
 use tensor_core::{
-    At, Bytes, DType, Item, Order, Outcome, Report, Shape, Source, Tensor, UsageError,
-    VerifyOptions, Window,
+    Bytes, DType, Entries, Item, Outcome, Report, Source, Tensor, UsageError, VerifyOptions, Window,
 };
 
+use crate::entry::Entry;
 use crate::index::{Index, Records};
 use crate::meta::MetaEntry;
-use crate::{BuildError, DTypeCode, Error, Generation, Limits, Result, Unsupported};
+use crate::{BuildError, Error, Generation, Limits, Result, Unsupported};
 
 /// Which checksum a file carries, or a [`Builder`](crate::Builder) writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,62 +60,6 @@ impl Default for ReadOptions {
 pub struct Archive {
     pub(crate) source: Arc<dyn Source>,
     index: Arc<Index>,
-}
-
-/// One tensor of an [`Archive`], as its record describes it.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    pub(crate) archive: ArchiveId,
-    pub(crate) ordinal: usize,
-    pub(crate) name: Box<str>,
-    pub(crate) code: DTypeCode,
-    pub(crate) shape: Shape,
-    pub(crate) offset: u64,
-    pub(crate) data_len: Option<u64>,
-    pub(crate) record_offset: u64,
-}
-
-impl Entry {
-    /// The tensor's key.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The dtype code as stored.
-    pub fn dtype_code(&self) -> DTypeCode {
-        self.code
-    }
-
-    /// The dtype, `None` where the code is unknown.
-    pub fn dtype(&self) -> Option<DType> {
-        self.code.dtype()
-    }
-
-    /// The dims, outermost first.
-    pub fn shape(&self) -> &Shape {
-        &self.shape
-    }
-
-    /// Always row-major.
-    pub fn order(&self) -> Order {
-        Order::RowMajor
-    }
-
-    /// Absolute offset of the data.
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// Bytes that the data takes in the file, `None` where the dtype is unknown and the file does
-    /// not say.
-    pub fn stored_len(&self) -> Option<u64> {
-        self.data_len
-    }
-
-    /// Bytes of the decoded data, `None` where the dtype is unknown.
-    pub fn nbytes(&self) -> Option<u64> {
-        self.dtype().and(self.data_len)
-    }
 }
 
 impl Archive {
@@ -176,13 +119,27 @@ impl Archive {
     }
 
     /// All tensors, in record order.
-    pub fn entries(&self) -> &[Entry] {
-        &self.index.entries
+    ///
+    /// ```
+    /// use mag_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// for entry in archive.entries() {
+    ///     println!("{} {}", entry.name(), entry.shape());
+    /// }
+    /// assert_eq!(archive.entries().len(), 1);
+    /// assert_eq!(archive.entries().get(0).unwrap().name(), "w");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn entries(&self) -> Entries<'_, Self> {
+        Entries::of(self)
     }
 
     /// The tensor with this key.
-    pub fn entry(&self, name: &str) -> Option<&Entry> {
-        self.index.find(name)
+    pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
+        self.entry_at(self.index.tensors.names.find(name)?)
     }
 
     /// All metadata records, in record order. A snapshot has none; what it holds instead is in
@@ -241,12 +198,12 @@ impl Archive {
     /// # Errors
     /// [`Error::Unsupported`] where the dtype is unknown, [`UsageError::ForeignEntry`] where the
     /// entry is another archive's, or what the source fails with.
-    pub fn read(&self, entry: &Entry) -> Result<Tensor> {
+    pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
         let (dtype, range) = self.locate(entry)?;
         let data = self.source.read(range)?;
-        Tensor::new(dtype, entry.shape.clone(), data).map_err(|error| {
+        Tensor::new(dtype, entry.shape().clone(), data).map_err(|error| {
             Error::Build(BuildError::Shape {
-                name: entry.name.to_string(),
+                name: entry.name().to_string(),
                 error,
             })
         })
@@ -256,7 +213,7 @@ impl Archive {
     ///
     /// # Errors
     /// As [`read`](Self::read), and [`UsageError::BufferLength`].
-    pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
+    pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (_, range) = self.locate(entry)?;
         let (expected, got) = (range.end - range.start, out.len() as u64);
         if expected != got {
@@ -269,7 +226,7 @@ impl Archive {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn data(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+    pub fn data(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         let (_, range) = self.locate(entry)?;
         Ok(Arc::new(Window::new(self.source.clone(), range)?))
     }
@@ -280,9 +237,9 @@ impl Archive {
     /// [`Error::Unsupported`] where the dtype is unknown and the file doesn't say how long the bytes
     /// are, as only a snapshot 0.3.0 does; [`UsageError::ForeignEntry`] where the entry is another
     /// archive's, or what the source fails with.
-    pub fn stored(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
-        let range = match (entry.archive == self.index.id, entry.data_len) {
-            (true, Some(len)) => entry.offset..entry.offset.saturating_add(len),
+    pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
+        let range = match entry.range() {
+            Some(range) if entry.is_of(&self.index) => range,
             _ => self.locate(entry)?.1,
         };
         Ok(Arc::new(Window::new(self.source.clone(), range)?))
@@ -302,8 +259,12 @@ impl Archive {
         for entry in self.entries() {
             report.push(match entry.dtype() {
                 Some(_) => Item::new(entry.name(), Outcome::NotCovered),
-                None => Item::new(entry.name(), Outcome::Unsupported)
-                    .with_note(Unsupported::DType { code: entry.code }.to_string()),
+                None => Item::new(entry.name(), Outcome::Unsupported).with_note(
+                    Unsupported::DType {
+                        code: entry.dtype_code(),
+                    }
+                    .to_string(),
+                ),
             });
         }
         #[cfg(feature = "snapshots")]
@@ -332,18 +293,30 @@ impl Archive {
     }
 
     /// Where the entry's bytes are, after checking that it is ours and known.
-    fn locate(&self, entry: &Entry) -> Result<(DType, Range<u64>)> {
-        if entry.archive != self.index.id {
+    fn locate(&self, entry: Entry<'_>) -> Result<(DType, Range<u64>)> {
+        if !entry.is_of(&self.index) {
             return Err(UsageError::ForeignEntry.into());
         }
-        match (entry.code.dtype(), entry.data_len) {
-            (Some(dtype), Some(len)) => Ok((dtype, entry.offset..entry.offset + len)),
+        match (entry.dtype(), entry.range()) {
+            (Some(dtype), Some(range)) => Ok((dtype, range)),
             _ => {
-                let at = At::new(entry.record_offset, "aux").entry(entry.ordinal as u64);
-                let what = Unsupported::DType { code: entry.code };
-                Err(Error::unsupported(what, at))
+                let code = entry.dtype_code();
+                let error = Error::unsupported(Unsupported::DType { code }, entry.at("aux"));
+                Err(error.of_tensor(entry.name()))
             }
         }
+    }
+}
+
+impl HasEntries for Archive {
+    type Entry<'a> = Entry<'a>;
+
+    fn entry_count(&self) -> usize {
+        self.index.tensors.len()
+    }
+
+    fn entry_at(&self, position: usize) -> Option<Entry<'_>> {
+        Entry::of(&self.index, position)
     }
 }
 

@@ -5,13 +5,13 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use tensor_core::codec::ArchiveId;
-use tensor_core::{Shape, Value};
+use tensor_core::Value;
+use tensor_core::codec::{ShapeId, Shapes};
 
 use crate::Checksum;
+use crate::entry::Tensors;
 use crate::index::Records;
 use crate::limits::MAX_SIZE;
-use crate::read::Entry;
 
 mod json;
 pub(crate) mod manifest;
@@ -73,8 +73,7 @@ impl Snapshot {
 
 /// What a parser found; all of it is consistent, but names may be there twice.
 pub(crate) struct Found {
-    pub(crate) id: ArchiveId,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) tensors: Tensors,
     pub(crate) checksum: Option<Checksum>,
     pub(crate) records: Option<Records>,
     pub(crate) snapshot: Snapshot,
@@ -89,8 +88,8 @@ enum ShapeFault {
     Product,
 }
 
-/// The shape of these dims, each and all of which, zeros aside, are at most 2^63-1.
-fn checked_shape(dims: &[u64]) -> Result<Shape, ShapeFault> {
+/// Checks dims, each and all of which, zeros aside, are at most 2^63-1.
+fn checked_shape(dims: &[u64], shapes: &mut Shapes) -> Result<ShapeId, ShapeFault> {
     if let Some(&dim) = dims.iter().find(|&&dim| dim > MAX_SIZE) {
         return Err(ShapeFault::Dim(dim));
     }
@@ -98,7 +97,7 @@ fn checked_shape(dims: &[u64]) -> Result<Shape, ShapeFault> {
     let product = full
         .copied()
         .try_fold(1u64, |product, dim| product.checked_mul(dim));
-    match (product, Shape::new(dims)) {
+    match (product, shapes.push(dims)) {
         (Some(product), Ok(shape)) if product <= MAX_SIZE => Ok(shape),
         _ => Err(ShapeFault::Product),
     }

@@ -24,7 +24,7 @@ use crate::{Archive, BuildError, Checksum, DTypeCode, Entry, MetaValue, Result};
 /// assert_eq!(builder.encoded_len()?, 128);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Builder {
     checksum: Checksum,
     metadata: Vec<(String, MetaValue)>,
@@ -33,6 +33,7 @@ pub struct Builder {
     names: NameTable,
 }
 
+#[derive(Clone)]
 pub(crate) struct Planned {
     name: String,
     pub(crate) code: DTypeCode,
@@ -155,11 +156,11 @@ impl Builder {
     /// # Errors
     /// As [`deferred`](Self::deferred) and [`Archive::data`]: no file of version 1 says how long the
     /// bytes of an unknown dtype are, so they can't be copied.
-    pub fn copy(&mut self, archive: &Archive, entry: &Entry) -> Result<&mut Self> {
+    pub fn copy(&mut self, archive: &Archive, entry: Entry<'_>) -> Result<&mut Self> {
         self.copy_as(entry.name(), archive, entry)
     }
 
-    /// The same under another name.
+    /// Adds a tensor of another archive under another name.
     ///
     /// # Errors
     /// As [`copy`](Self::copy).
@@ -167,7 +168,7 @@ impl Builder {
         &mut self,
         name: impl Into<String>,
         archive: &Archive,
-        entry: &Entry,
+        entry: Entry<'_>,
     ) -> Result<&mut Self> {
         let data = archive.data(entry)?;
         // The data is only there where the dtype is known.
@@ -293,8 +294,7 @@ impl Builder {
             let record = TensorRecord {
                 code: tensor.code,
                 offset,
-                shape: tensor.shape.clone(),
-                data_len: Some(tensor.len),
+                shape: &tensor.shape,
                 key: &tensor.name,
             };
             record.write(&mut sink)?;

@@ -9,7 +9,7 @@
 
 use std::fmt::Write as _;
 
-use mag_format::{Archive, Error, Kind};
+use mag_format::{Archive, Bytes, Error, Kind, ReadOptions};
 use test_data::{LeBuffer, alloc::CountingAlloc, crc32c, mutate};
 
 #[global_allocator]
@@ -117,6 +117,14 @@ fn memory_is_bounded_by_the_file() {
     let (taken, archive) = peak(file);
     assert_eq!(archive.unwrap().entries().len(), 65_535);
     assert!(taken < len * 6, "{taken} for {len}");
+
+    // What takes more than the file is held against a limit.
+    let mut options = ReadOptions::default();
+    options.limits.max_index_overhead = 0;
+    let error = Archive::from_source(Bytes::from(pool(1024)), &options).unwrap_err();
+    assert_eq!(error.rule_id(), Some("max_index_overhead"));
+    options.limits.max_index_overhead = 50 << 10;
+    assert!(Archive::from_source(Bytes::from(pool(1024)), &options).is_ok());
 
     // A pool that nobody uses takes no more than any file may.
     let file = pool(1 << 20);

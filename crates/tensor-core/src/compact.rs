@@ -1,6 +1,7 @@
 //! What an index of very many tensors is made of: names in one block, shapes that are held once, and
 //! views of entries instead of entries.
 
+use alloc::collections::TryReserveError;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -148,6 +149,14 @@ impl Names {
     /// Makes room for so many names.
     pub fn reserve(&mut self, names: usize) {
         self.ends.reserve_exact(names);
+    }
+
+    /// Makes room for so many names, if there is memory for them.
+    ///
+    /// # Errors
+    /// That there is none.
+    pub fn try_reserve(&mut self, names: usize) -> Result<(), TryReserveError> {
+        self.ends.try_reserve_exact(names)
     }
 
     /// Adds a name, which is found only after [`index`](Self::index).

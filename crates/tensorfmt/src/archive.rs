@@ -55,7 +55,7 @@ pub enum Archive {
 pub enum Entry<'a> {
     /// Of a mag file.
     #[cfg(feature = "mag")]
-    Mag(&'a mag_format::Entry),
+    Mag(mag_format::Entry<'a>),
     /// Of a zTensor file.
     #[cfg(feature = "ztensor")]
     Ztensor(&'a ztensor_format::Entry),

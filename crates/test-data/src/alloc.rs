@@ -111,6 +111,13 @@ pub fn peak_of<R>(work: impl FnOnce() -> R) -> (R, usize) {
     (result, peak.wrapping_sub(before).unsigned_abs())
 }
 
+/// Bytes that this thread holds, below zero where it freed what another took: what lies between two calls.
+///
+/// Always 0 where no [`CountingAlloc`] is installed.
+pub fn held() -> isize {
+    HELD.with(|held| held.get().0)
+}
+
 impl Default for CountingAlloc {
     fn default() -> Self {
         Self::new()

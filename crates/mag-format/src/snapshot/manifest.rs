@@ -7,14 +7,14 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use tensor_core::codec::{ArchiveId, Cursor, NameTable, check_index_memory};
-use tensor_core::{At, LimitExceeded, Shape, Source, Truncated};
+use tensor_core::codec::{Cursor, NameTable, ShapeId};
+use tensor_core::{At, LimitExceeded, Source, Truncated};
 
 use super::json::Json;
 use super::{Found, ShapeFault, Snapshot, Timestamp, Writer, checked_shape};
-use crate::index::Index;
+use crate::entry::{Record, Tensors};
+use crate::index::{Index, check_memory};
 use crate::limits::{MAX_RANK, MAX_SIZE};
-use crate::read::Entry;
 use crate::{DTypeCode, Error, Generation, ReadOptions, Result, Rule, Unsupported};
 
 /// Size of the header, and the least place of the document.
@@ -48,21 +48,19 @@ pub(crate) fn parse(
     options: &ReadOptions,
 ) -> Result<Index> {
     let header = Header::parse(cursor, source.size())?;
-    let id = ArchiveId::next();
     let json = Json::new(source, header.document.clone(), options.limits.max_metadata)?;
     let mut document = Document {
         json,
         header: &header,
         options,
-        id,
-        entries: Vec::new(),
+        tensors: Tensors::default(),
+        size: source.size(),
     };
     let snapshot = document.parse()?;
-    let entries = document.entries;
-    check_ranges(&entries, &header.data)?;
+    let tensors = document.tensors;
+    check_ranges(&tensors, &header.data)?;
     let found = Found {
-        id,
-        entries,
+        tensors,
         checksum: None,
         records: None,
         snapshot,
@@ -139,8 +137,9 @@ struct Document<'a> {
     json: Json<'a>,
     header: &'a Header,
     options: &'a ReadOptions,
-    id: ArchiveId,
-    entries: Vec<Entry>,
+    tensors: Tensors,
+    /// Bytes of the file.
+    size: u64,
 }
 
 /// The keys of an object that were met, to find one that is there twice.
@@ -187,8 +186,8 @@ fn number_of(known: &[&'static str], key: &str) -> Option<u8> {
 
 /// A tensor's record while it is read.
 #[derive(Default)]
-struct Record {
-    shape: Option<Shape>,
+struct Fields {
+    shape: Option<ShapeId>,
     /// The code that the long name stands for, if that is known.
     named: Option<u32>,
     code: Option<u32>,
@@ -301,13 +300,13 @@ impl Document<'_> {
         }
         let mut first = true;
         loop {
-            self.json.set_entry(Some(self.entries.len() as u64));
+            self.json.set_entry(Some(self.tensors.len() as u64));
             let record_offset = self.json.at("key").offset;
             let Some(name) = self.json.key(&mut first)? else {
                 break;
             };
             let name: Box<str> = name.into();
-            let (value, max) = (self.entries.len() as u64, self.options.limits.max_tensors);
+            let (value, max) = (self.tensors.len() as u64, self.options.limits.max_tensors);
             if value >= u64::from(max) {
                 return Err(Error::Limit(LimitExceeded {
                     limit: "max_tensors",
@@ -316,25 +315,25 @@ impl Document<'_> {
                     at: self.json.at("tensor_map"),
                 }));
             }
-            let entry = self.record(name, record_offset)?;
-            let fixed = (size_of::<Entry>() as u64).saturating_add(NameTable::MEMORY);
-            let memory = fixed.saturating_mul(value.saturating_add(1));
-            // The text, whose names the entries have again.
+            let record = self
+                .record(record_offset)
+                .map_err(|error| error.of_tensor(&name))?;
+            self.tensors.push(&name, record);
             let text = record_offset.saturating_sub(HEADER);
-            check_index_memory(memory.saturating_add(text.saturating_mul(2)))?;
-            self.entries.push(entry);
+            let memory = self.tensors.memory().saturating_add(text);
+            check_memory(memory, self.size, self.options, self.json.at("tensor_map"))?;
         }
         self.json.set_entry(None);
         Ok(())
     }
 
-    fn record(&mut self, name: Box<str>, record_offset: u64) -> Result<Entry> {
+    fn record(&mut self, record_offset: u64) -> Result<Record> {
         let at = self.json.at("tensor_map");
         if !self.json.enter_object()? {
             return Err(wrong_type("an object", at));
         }
         let mut keys = Keys::default();
-        let mut record = Record::default();
+        let mut fields = Fields::default();
         let mut first = true;
         loop {
             let at = self.json.at("document");
@@ -344,37 +343,37 @@ impl Document<'_> {
             let known = number_of(&RECORD, key);
             self.note(&mut keys, known, at, Rule::ManifestDuplicate)?;
             match known {
-                Some(0) => record.shape = Some(self.shape()?),
+                Some(0) => fields.shape = Some(self.shape()?),
                 Some(1) => {
                     let at = self.json.at("dtype");
                     let Some(name) = self.json.text_value()? else {
                         return Err(wrong_type("a string", at));
                     };
                     let position = LONG_NAMES.iter().position(|&known| known == name);
-                    record.named = position.and_then(|position| u32::try_from(position).ok());
+                    fields.named = position.and_then(|position| u32::try_from(position).ok());
                 }
                 Some(2) => {
                     let id = self.unsigned("dtype_id", u64::MAX)?;
-                    record.code = Some(u32::try_from(id).unwrap_or(u32::MAX));
+                    fields.code = Some(u32::try_from(id).unwrap_or(u32::MAX));
                 }
-                Some(3) => record.offset = Some(self.exact("offset")?),
-                Some(_) => record.nbytes = Some(self.exact("nbytes")?),
+                Some(3) => fields.offset = Some(self.exact("offset")?),
+                Some(_) => fields.nbytes = Some(self.exact("nbytes")?),
                 None => self.json.skip()?,
             }
         }
         self.missing(&keys, &RECORD)?;
-        self.entry(name, record_offset, record)
+        self.checked(record_offset, fields)
     }
 
     /// Holds the fields of a record against each other.
-    fn entry(&self, name: Box<str>, record_offset: u64, record: Record) -> Result<Entry> {
-        let ordinal = self.entries.len();
+    fn checked(&self, record_offset: u64, fields: Fields) -> Result<Record> {
+        let ordinal = self.tensors.len();
         let at = |field| At::new(record_offset, field).entry(ordinal as u64);
-        let shape = record.shape.unwrap_or_default();
-        let code = DTypeCode::new(GENERATION, record.code.unwrap_or_default());
-        let nbytes = record.nbytes.unwrap_or_default();
+        let shape = fields.shape.unwrap_or(ShapeId::NONE);
+        let code = DTypeCode::new(GENERATION, fields.code.unwrap_or_default());
+        let nbytes = fields.nbytes.unwrap_or_default();
         if let Some(dtype) = code.dtype() {
-            if let Some(named) = record.named.filter(|&named| named != code.code()) {
+            if let Some(named) = fields.named.filter(|&named| named != code.code()) {
                 let rule = Rule::ManifestDType {
                     id: code.code(),
                     named,
@@ -382,7 +381,13 @@ impl Document<'_> {
                 let at = at("dtype");
                 return Err(Error::invalid(rule, at));
             }
-            let expected = shape.byte_len(dtype).ok().flatten();
+            let expected = self
+                .tensors
+                .shapes
+                .get(shape)
+                .byte_len(dtype)
+                .ok()
+                .flatten();
             if expected != Some(nbytes) {
                 let rule = Rule::ManifestNbytes {
                     expected: expected.unwrap_or(u64::MAX),
@@ -391,13 +396,13 @@ impl Document<'_> {
                 let at = at("nbytes");
                 return Err(Error::invalid(rule, at));
             }
-        } else if let Some(named) = record.named {
+        } else if let Some(named) = fields.named {
             let id = code.code();
             let rule = Rule::ManifestDType { id, named };
             let at = at("dtype");
             return Err(Error::invalid(rule, at));
         }
-        let offset = record.offset.unwrap_or_default();
+        let offset = fields.offset.unwrap_or_default();
         let data = &self.header.data;
         let len = data.end.saturating_sub(data.start);
         let fits = offset.checked_add(nbytes).is_some_and(|end| end <= len);
@@ -415,19 +420,17 @@ impl Document<'_> {
             let at = at("offset");
             return Err(Error::invalid(rule, at));
         }
-        Ok(Entry {
-            archive: self.id,
-            ordinal,
-            name,
+        let offset = data.start.saturating_add(offset);
+        Ok(Record::new(
+            record_offset,
             code,
             shape,
-            offset: data.start.saturating_add(offset),
-            data_len: Some(nbytes),
-            record_offset,
-        })
+            offset,
+            Some(nbytes),
+        ))
     }
 
-    fn shape(&mut self) -> Result<Shape> {
+    fn shape(&mut self) -> Result<ShapeId> {
         let at = self.json.at("shape");
         if !self.json.enter_array()? {
             return Err(wrong_type("an array", at));
@@ -451,7 +454,7 @@ impl Document<'_> {
                 _ => return Err(wrong_type("integers of 0 to 2^63-1", at)),
             }
         }
-        checked_shape(&dims).map_err(|fault| {
+        checked_shape(&dims, &mut self.tensors.shapes).map_err(|fault| {
             let rule = match fault {
                 ShapeFault::Dim(_) => Rule::ManifestDim,
                 ShapeFault::Product => Rule::ManifestShape,
@@ -486,41 +489,43 @@ fn wrong_type(expected: &'static str, at: At) -> Error {
 
 /// Checks that tensors share no byte and leave no gap of a page, and that none without bytes
 /// starts inside another.
-fn check_ranges(entries: &[Entry], data: &Range<u64>) -> Result<()> {
-    let invalid = |rule, entry: &Entry| {
-        let at = At::new(entry.record_offset, "offset").entry(entry.ordinal as u64);
-        Err(Error::invalid(rule, at))
+fn check_ranges(tensors: &Tensors, data: &Range<u64>) -> Result<()> {
+    let invalid = |rule, ordinal: usize| {
+        let at = At::new(tensors.record(ordinal).record_offset, "offset").entry(ordinal as u64);
+        Err(Error::invalid(rule, at).of_tensor(tensors.names.get(ordinal)))
     };
-    let end_of = |entry: &Entry| entry.offset.saturating_add(entry.data_len.unwrap_or(0));
-    let is_full = |entry: &&Entry| entry.data_len.is_some_and(|len| len > 0);
-    let mut full: Vec<&Entry> = entries.iter().filter(is_full).collect();
-    full.sort_unstable_by_key(|entry| entry.offset);
-    let mut previous: Option<&Entry> = None;
-    for &entry in &full {
-        let end = previous.map_or(data.start, end_of);
-        if entry.offset < end {
-            let other = previous.map_or(0, |previous| previous.ordinal as u64);
-            return invalid(Rule::ManifestOverlap { other }, entry);
+    let end_of = |record: &Record| record.offset.saturating_add(record.len().unwrap_or(0));
+    let is_full = |record: &Record| record.len().is_some_and(|len| len > 0);
+    let all = tensors.records.iter().zip(0usize..);
+    let mut full: Vec<(&Record, usize)> =
+        all.clone().filter(|(record, _)| is_full(record)).collect();
+    full.sort_unstable_by_key(|(record, _)| record.offset);
+    let mut previous: Option<(&Record, usize)> = None;
+    for &(record, ordinal) in &full {
+        let end = previous.map_or(data.start, |(previous, _)| end_of(previous));
+        if record.offset < end {
+            let other = previous.map_or(0, |(_, previous)| previous as u64);
+            return invalid(Rule::ManifestOverlap { other }, ordinal);
         }
-        let gap = entry.offset.saturating_sub(end);
+        let gap = record.offset.saturating_sub(end);
         if gap >= PAGE {
-            return invalid(Rule::ManifestGap { got: gap }, entry);
+            return invalid(Rule::ManifestGap { got: gap }, ordinal);
         }
-        previous = Some(entry);
+        previous = Some((record, ordinal));
     }
-    let end = previous.map_or(data.start, end_of);
+    let end = previous.map_or(data.start, |(previous, _)| end_of(previous));
     let gap = data.end.saturating_sub(end);
     if gap >= PAGE {
         let rule = Rule::ManifestGap { got: gap };
         let at = At::new(36, "data_len");
         return Err(Error::invalid(rule, at));
     }
-    for entry in entries.iter().filter(|entry| !is_full(entry)) {
-        let before = full.partition_point(|full| full.offset < entry.offset);
+    for (record, ordinal) in all.filter(|(record, _)| !is_full(record)) {
+        let before = full.partition_point(|(full, _)| full.offset < record.offset);
         let other = before.checked_sub(1).and_then(|before| full.get(before));
-        if let Some(other) = other.filter(|other| end_of(other) > entry.offset) {
-            let other = other.ordinal as u64;
-            return invalid(Rule::ManifestInside { other }, entry);
+        if let Some(&(_, other)) = other.filter(|(other, _)| end_of(other) > record.offset) {
+            let other = other as u64;
+            return invalid(Rule::ManifestInside { other }, ordinal);
         }
     }
     Ok(())

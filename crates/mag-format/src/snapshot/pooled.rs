@@ -5,13 +5,13 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tensor_core::codec::{ArchiveId, Cursor, NameTable, Ticker, check_index_memory, walk};
+use tensor_core::codec::{Cursor, NameTable, Ticker, walk};
 use tensor_core::{At, Bytes, LimitExceeded, Source, Truncated, checksum};
 
 use super::{Found, ShapeFault, Snapshot, Timestamp, checked_shape};
-use crate::index::{Index, Records};
+use crate::entry::{Record, Tensors};
+use crate::index::{Index, Records, check_memory};
 use crate::limits::{MAX_POOLED_RANK, MAX_SIZE};
-use crate::read::Entry;
 use crate::{Checksum, DTypeCode, Error, Generation, ReadOptions, Result, Rule};
 
 /// Size of the header.
@@ -40,31 +40,37 @@ pub(crate) fn parse(
         Rule::SnapshotMetadata { got }
     })?;
     let at = cursor.at("tensor_header_count");
-    let tensors = cursor.u32_le("tensor_header_count")?;
-    count(tensors, DESCRIPTOR, &cursor, at, options)?;
+    let descriptors = cursor.u32_le("tensor_header_count")?;
+    let each = (DESCRIPTOR, Tensors::MEMORY);
+    count(descriptors, each, &cursor, at, options)?;
 
+    let size = source.size();
     let pool = Pool::parse(&mut cursor, options)?;
     marker(&mut cursor, *b"MDT!")?;
     marker(&mut cursor, *b"DSC!")?;
-    let id = ArchiveId::next();
     let mut used = vec![false; pool.len()];
-    let mut entries: Vec<Entry> = Vec::new();
+    let mut tensors = Tensors::default();
     let mut layout = Layout::new(align);
-    for left in (1..=u64::from(tensors)).rev() {
+    for left in (1..=u64::from(descriptors)).rev() {
         let ahead = left.saturating_mul(DESCRIPTOR);
         cursor.expect_up_to(cursor.position().saturating_add(ahead));
-        cursor.set_entry(Some(entries.len() as u64));
-        let place = (id, entries.len());
-        let entry = descriptor(&mut cursor, generation, &pool, &mut used, place)?;
-        let at = At::new(entry.record_offset.saturating_add(16), "offset");
-        layout.place(&entry, at.entry(entries.len() as u64))?;
-        entries.push(entry);
+        let ordinal = tensors.len() as u64;
+        cursor.set_entry(Some(ordinal));
+        let (name, record) = descriptor(&mut cursor, generation, &pool, &mut used, &mut tensors)?;
+        let at = At::new(record.record_offset.saturating_add(16), "offset");
+        let numel = tensors.shapes.get(record.shape).elements();
+        layout
+            .place(record, numel, at.entry(ordinal))
+            .map_err(|error| error.of_tensor(name))?;
+        tensors.push(name, record);
+        let rest = left.saturating_sub(1).saturating_mul(Tensors::MEMORY);
+        let memory = tensors.memory().saturating_add(rest);
+        check_memory(memory, size, options, at.entry(ordinal))?;
     }
     cursor.set_entry(None);
     let records_end = cursor.position();
     marker(&mut cursor, *b"BUF!")?;
 
-    let size = source.size();
     let data = aligned(cursor.position(), align);
     let expected = data.and_then(|data| data.checked_add(layout.end));
     let fits = match (expected, layout.open) {
@@ -80,8 +86,8 @@ pub(crate) fn parse(
         let at = At::new(cursor.position(), "data");
         return Err(Error::invalid(rule, at));
     };
-    for entry in &mut entries {
-        entry.offset = data.saturating_add(entry.offset);
+    for record in &mut tensors.records {
+        record.offset = data.saturating_add(record.offset);
     }
 
     let records = Records {
@@ -93,8 +99,7 @@ pub(crate) fn parse(
         false => None,
     };
     let found = Found {
-        id,
-        entries,
+        tensors,
         checksum,
         records: Some(records),
         snapshot: Snapshot {
@@ -125,8 +130,15 @@ fn marker(cursor: &mut Cursor<'_>, expected: [u8; 4]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a count that the rest of the file has no room for, or that is above the limit.
-fn count(value: u32, each: u64, cursor: &Cursor<'_>, at: At, options: &ReadOptions) -> Result<()> {
+/// Refuses a count that the rest of the file has no room for, or that is above a limit: each takes so
+/// many bytes of the file, and of memory.
+fn count(
+    value: u32,
+    (each, memory): (u64, u64),
+    cursor: &Cursor<'_>,
+    at: At,
+    options: &ReadOptions,
+) -> Result<()> {
     let needed = u64::from(value).saturating_mul(each);
     let available = cursor.remaining();
     if needed > available {
@@ -136,10 +148,9 @@ fn count(value: u32, each: u64, cursor: &Cursor<'_>, at: At, options: &ReadOptio
             available,
         }));
     }
-    // A string's offset and its place in the table of names, and a tensor's entry.
-    let fixed = (size_of::<Entry>() as u64).saturating_add(NameTable::MEMORY);
-    let memory = fixed.saturating_add(24).saturating_mul(value.into());
-    check_index_memory(memory)?;
+    let memory = memory.saturating_mul(value.into());
+    let size = cursor.position().saturating_add(available);
+    check_memory(memory, size, options, at)?;
     let max = options.limits.max_tensors;
     if value > max {
         return Err(Error::Limit(LimitExceeded {
@@ -159,12 +170,16 @@ struct Pool {
 }
 
 impl Pool {
+    /// Bytes of memory that a name takes beside its text: its offset, whether it is used, and while names
+    /// are compared a slice and its place in a table.
+    const MEMORY: u64 = (size_of::<(u32, bool, &str)>() as u64).saturating_add(NameTable::MEMORY);
+
     fn parse(cursor: &mut Cursor<'_>, options: &ReadOptions) -> Result<Self> {
         marker(cursor, *b"SRP!")?;
         let at = cursor.at("string count");
         let strings = cursor.u32_le("string count")?;
         // An offset and a byte each, and one more offset, which the first reads below need.
-        count(strings, 5, cursor, at, options)?;
+        count(strings, (5, Self::MEMORY), cursor, at, options)?;
         let table = u64::from(strings).saturating_add(1).saturating_mul(4);
         cursor.expect_up_to(cursor.position().saturating_add(table));
         let mut offsets: Vec<u32> = Vec::new();
@@ -225,14 +240,14 @@ impl Pool {
     }
 }
 
-/// One descriptor; the entry's offset is still relative to the data.
-fn descriptor(
+/// One descriptor with its tensor's name; the offset is still relative to the data.
+fn descriptor<'a>(
     cursor: &mut Cursor<'_>,
     generation: Generation,
-    pool: &Pool,
+    pool: &'a Pool,
     used: &mut [bool],
-    (archive, ordinal): (ArchiveId, usize),
-) -> Result<Entry> {
+    tensors: &mut Tensors,
+) -> Result<(&'a str, Record)> {
     let record_offset = cursor.position();
     let at = cursor.at("rank");
     let [rank, code, aux @ ..] = cursor.array::<4>("rank")?;
@@ -267,7 +282,7 @@ fn descriptor(
     for dim in dims.iter_mut() {
         *dim = cursor.u64_le("shape")?;
     }
-    let shape = match checked_shape(dims) {
+    let shape = match checked_shape(dims, &mut tensors.shapes) {
         Ok(shape) => shape,
         Err(ShapeFault::Dim(got)) => {
             let rule = Rule::SnapshotDim { got };
@@ -278,7 +293,7 @@ fn descriptor(
             return Err(Error::invalid(rule, at_shape));
         }
     };
-    let product = shape.elements();
+    let product = tensors.shapes.get(shape).elements();
     if numel != product {
         let rule = Rule::SnapshotNumel {
             stored: numel,
@@ -297,16 +312,8 @@ fn descriptor(
             }
         },
     };
-    Ok(Entry {
-        archive,
-        ordinal,
-        name: name.into(),
-        code,
-        shape,
-        offset,
-        data_len,
-        record_offset,
-    })
+    let record = Record::new(record_offset, code, shape, offset, data_len);
+    Ok((name, record))
 }
 
 /// Where the next tensor has to be: the writer leaves no gap.
@@ -327,8 +334,8 @@ impl Layout {
         }
     }
 
-    fn place(&mut self, entry: &Entry, at: At) -> Result<()> {
-        let got = entry.offset;
+    fn place(&mut self, record: Record, numel: u64, at: At) -> Result<()> {
+        let got = record.offset;
         let expected = aligned(self.end, self.align);
         let rule = match expected {
             Some(expected) if !self.open && got != expected => {
@@ -338,20 +345,17 @@ impl Layout {
                 let least = self.end;
                 Some(Rule::SnapshotOffsetUnknown { least, got })
             }
-            None => Some(Rule::SnapshotSize {
-                numel: entry.shape.elements(),
-            }),
+            None => Some(Rule::SnapshotSize { numel }),
             Some(_) => None,
         };
-        let end = got.checked_add(entry.data_len.unwrap_or(0));
+        let end = got.checked_add(record.len().unwrap_or(0));
         match (rule, end) {
             (None, Some(end)) => {
                 self.end = end;
-                self.open = entry.data_len.is_none();
+                self.open = record.len().is_none();
                 Ok(())
             }
             (rule, _) => {
-                let numel = entry.shape.elements();
                 let rule = rule.unwrap_or(Rule::SnapshotSize { numel });
                 Err(Error::invalid(rule, at))
             }

@@ -53,7 +53,7 @@ impl Describe for Archive {
     }
 }
 
-impl<'a> DescribeEntry<'a> for &'a Entry {
+impl<'a> DescribeEntry<'a> for Entry<'a> {
     fn stored_bytes(self) -> Option<u64> {
         self.stored_len()
     }

@@ -39,7 +39,7 @@ macro_rules! edited {
         let mut $builder = Builder::new();
         for (old, new) in BEFORE.iter().zip(AFTER) {
             let entry = archive.entry(old).unwrap();
-            let _ = $builder.copy_as(new, &archive, &entry.clone()).unwrap();
+            let _ = $builder.copy_as(new, &archive, entry).unwrap();
         }
         let _ = $metadata;
         let patch = $builder.edit(&archive).unwrap().unwrap();
