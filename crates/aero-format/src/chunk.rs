@@ -1,6 +1,8 @@
 use alloc::boxed::Box;
 use core::fmt;
 
+use crate::Rule;
+
 /// A chunk's type: four bytes, ASCII in every known one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FourCc(pub [u8; 4]);
@@ -55,6 +57,22 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// The rule that a payload of another hash breaks.
+    pub(crate) fn damaged(&self, found: Option<&[u8; 32]>) -> Rule {
+        Rule::ChunkHash {
+            expected: (&self.blake3).into(),
+            found: found.map(Into::into),
+        }
+    }
+
+    /// The rule that its range breaks.
+    pub(crate) fn out_of_range(&self) -> Rule {
+        Rule::ChunkRange {
+            offset: self.offset,
+            len: self.length,
+        }
+    }
+
     /// The type.
     pub fn fourcc(&self) -> FourCc {
         self.fourcc

@@ -74,10 +74,7 @@ impl Index {
                 .into());
             }
             if ordinal == 1 && is_destroyed(chunks.first(), &chunk) {
-                return Err(Error::Invalid {
-                    rule: Rule::ControlDestroyed,
-                    at,
-                });
+                return Err(Error::invalid(Rule::ControlDestroyed, at));
             }
             check_chunk(&chunk, source.size(), options, at)?;
             chunks.push(chunk);
@@ -89,10 +86,12 @@ impl Index {
                 toc.start.saturating_add(Toc::HEADER).saturating_add(entry),
                 "name_off",
             );
-            Error::Invalid {
-                rule: Rule::ChunkDuplicate,
-                at: at.entry(twice.second as u64),
-            }
+            Error::invalid(
+                Rule::ChunkDuplicate {
+                    first: twice.first as u64,
+                },
+                at.entry(twice.second as u64),
+            )
         })?;
 
         let mut index = Self {
@@ -181,19 +180,15 @@ impl Index {
         let toc_end = self.header.toc_offset.saturating_add(Toc::len(count));
         let control = toc_end.max(self.header.string_table().end);
         if end < control || end > source.size() {
-            return Err(Error::Invalid {
-                rule: Rule::Ihsh,
-                at,
-            });
+            return Err(Error::invalid(Rule::Ihsh, at));
         }
         if cheap && end > control.saturating_add(4096) {
             return Ok(Control::Holds);
         }
-        if control_digest(source, &self.header, count, end)? != digest {
-            return Err(Error::Invalid {
-                rule: Rule::IhshDigest,
-                at,
-            });
+        let found = control_digest(source, &self.header, count, end)?;
+        if found != digest {
+            let (expected, found) = ((&digest).into(), (&found).into());
+            return Err(Error::invalid(Rule::IhshDigest { expected, found }, at));
         }
         Ok(Control::Holds)
     }
@@ -208,18 +203,12 @@ impl Index {
     ) -> Result<()> {
         let mut decoder = Decoder::new(bytes, limits.max_depth);
         let at = At::new(chunk.offset, "TIDX");
-        let structure = |fault| Error::Invalid {
-            rule: rule_of(fault, Rule::TidxShape),
-            at,
-        };
+        let structure = |fault| Error::invalid(rule_of(fault, Rule::TidxShape), at);
         let mut seen = false;
         for _ in 0..decoder.map().map_err(structure)? {
             match decoder.key().map_err(structure)? {
                 Some("tensors") if seen => {
-                    return Err(Error::Invalid {
-                        rule: Rule::TidxDuplicateKey,
-                        at,
-                    });
+                    return Err(Error::invalid(Rule::TidxDuplicateKey, at));
                 }
                 Some("tensors") => {
                     seen = true;
@@ -242,23 +231,19 @@ impl Index {
             }
         }
         if !decoder.is_at_end() {
-            return Err(Error::Invalid {
-                rule: Rule::MessagePack,
-                at,
-            });
+            return Err(Error::invalid(Rule::MessagePack, at));
         }
         if !seen {
-            return Err(Error::Invalid {
-                rule: Rule::TidxShape,
-                at,
-            });
+            return Err(Error::invalid(Rule::TidxShape, at));
         }
         self.tensors.finish().map_err(|twice| {
             let at = At::new(chunk.offset, "name").entry(twice.second as u64);
-            Error::Invalid {
-                rule: Rule::TidxDuplicate,
+            Error::invalid(
+                Rule::TidxDuplicate {
+                    first: twice.first as u64,
+                },
                 at,
-            }
+            )
         })?;
         Ok(())
     }
@@ -272,10 +257,7 @@ impl Index {
         limits: &Limits,
         at: At,
     ) -> Result<u64> {
-        let invalid = |rule, field| Error::Invalid {
-            rule,
-            at: At { field, ..at },
-        };
+        let invalid = |rule, field| Error::invalid(rule, At { field, ..at });
         let kept = self.tensors.extra.len();
         let pairs = decoder
             .map()
@@ -309,12 +291,13 @@ impl Index {
         let (Some(name), Some(code), Some(dims), Some(shard_id), Some(data_off), Some(data_len)) = (
             fields.name,
             fields.dtype,
-            fields.shape,
+            fields.shape.as_ref(),
             fields.shard_id,
             fields.data_off,
             fields.data_len,
         ) else {
-            return Err(invalid(Rule::TidxMissing, "tensors"));
+            let field = fields.missing();
+            return Err(invalid(Rule::TidxMissing { field }, "tensors"));
         };
         if name.len() > limits.max_name as usize {
             let (value, max) = (name.len() as u64, limits.max_name.into());
@@ -348,30 +331,30 @@ impl Index {
         let dims = dims.dims.get(..dims.rank).unwrap_or_default();
         let code = DTypeCode(code);
         let shape = self.tensors.shapes.push(dims);
-        let shape = shape.map_err(|_| invalid(Rule::TidxOverflow, "shape"))?;
+        let shape = shape.map_err(|_| invalid(Rule::TidxOverflow, "shape").of_tensor(name))?;
         if let Some(dtype) = code.dtype().filter(|&dtype| dtype != DType::Opaque) {
             let len = self.tensors.shapes.get(shape).byte_len(dtype);
-            let len = len.map_err(|_| invalid(Rule::TidxOverflow, "shape"))?;
-            if len.is_some_and(|len| data_len < len) {
-                return Err(invalid(Rule::TidxDataLen, "data_len"));
+            let len = len.map_err(|_| invalid(Rule::TidxOverflow, "shape").of_tensor(name))?;
+            if let Some(expected) = len.filter(|&len| data_len < len) {
+                let rule = Rule::TidxDataLen {
+                    expected,
+                    got: data_len,
+                };
+                return Err(invalid(rule, "data_len").of_tensor(name));
             }
         }
         if !self.in_parts {
-            let shard_len = self
-                .shard_len(shard_id)
-                .ok_or_else(|| Error::MissingShard {
-                    tensor: name.into(),
-                    shard_id: shard_id.into(),
-                    at: At {
-                        field: "shard_id",
-                        ..at
-                    },
-                })?;
-            if data_off
-                .checked_add(data_len)
-                .is_none_or(|end| end > shard_len)
-            {
-                return Err(invalid(Rule::TidxDataRange, "data_off"));
+            let Some(shard) = self.shard_len(shard_id) else {
+                let rule = Rule::TidxShard { shard_id };
+                return Err(invalid(rule, "shard_id").of_tensor(name));
+            };
+            if data_off.checked_add(data_len).is_none_or(|end| end > shard) {
+                let rule = Rule::TidxDataRange {
+                    offset: data_off,
+                    len: data_len,
+                    shard,
+                };
+                return Err(invalid(rule, "data_off").of_tensor(name));
             }
         }
         let tensors = &mut self.tensors;
@@ -599,6 +582,20 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// The first field that a tensor has to have and this one does not.
+    fn missing(&self) -> &'static str {
+        let fields = [
+            (self.name.is_some(), "name"),
+            (self.dtype.is_some(), "dtype"),
+            (self.shape.is_some(), "shape"),
+            (self.shard_id.is_some(), "shard_id"),
+            (self.data_off.is_some(), "data_off"),
+            (self.data_len.is_some(), "data_len"),
+        ];
+        let missing = fields.iter().find(|(is_there, _)| !is_there);
+        missing.map_or("", |(_, field)| field)
+    }
+
     fn read(&mut self, field: &str, decoder: &mut Decoder<'a>) -> Result<(), Rule> {
         let wrong = |fault| rule_of(fault, Rule::TidxField);
         match field {
@@ -676,23 +673,24 @@ fn is_destroyed(first: Option<&Chunk>, second: &Chunk) -> bool {
 
 fn check_chunk(chunk: &Chunk, size: u64, options: &ReadOptions, at: At) -> Result<()> {
     let limits = &options.limits;
-    let invalid = |rule| Err(Error::Invalid { rule, at });
+    let invalid = |rule| Err(Error::invalid(rule, at));
     // A salvaging reader takes a file that ends within its weights.
     let weights = [FourCc::WTSH, FourCc::PHSH].contains(&chunk.fourcc);
     let size = match options.salvage && weights {
         true => u64::MAX,
         false => size,
     };
-    inside(size, chunk.offset, chunk.length, Rule::ChunkRange, at)?;
+    inside(size, chunk.offset, chunk.length, chunk.out_of_range(), at)?;
     let never = [FourCc::WTSH, FourCc::IHSH, FourCc::PHSH].contains(&chunk.fourcc);
     if never && chunk.is_zstd() {
         return invalid(Rule::ShardCompressed);
     }
     if chunk.fourcc == FourCc::WTSH && chunk.offset % ALIGN != 0 {
-        return invalid(Rule::ShardAlignment);
+        return invalid(Rule::ShardAlignment { got: chunk.offset });
     }
     if !chunk.is_zstd() && chunk.ulen != chunk.length {
-        return invalid(Rule::ChunkUlen);
+        let (length, ulen) = (chunk.length, chunk.ulen);
+        return invalid(Rule::ChunkUlen { length, ulen });
     }
     let metadata = [FourCc::TIDX, FourCc::MMSG, FourCc::MJSN].contains(&chunk.fourcc);
     if metadata && chunk.ulen > limits.max_metadata_ulen {
@@ -717,16 +715,23 @@ fn check_overlap(header: &Header, toc: Range<u64>, chunks: &[Chunk], salvage: bo
     };
     if !apart(&toc, &table) || (!table.is_empty() && table.start < Header::SIZE) {
         let at = At::new(28, "string_table_offset");
-        return Err(Error::Invalid {
-            rule: Rule::StringTableRange,
+        return Err(Error::invalid(
+            Rule::StringTableRange {
+                offset: table.start,
+                len: header.string_table_length,
+            },
             at,
-        });
+        ));
     }
     let range = |chunk: &Chunk| chunk.offset..chunk.offset.saturating_add(chunk.length);
     let at = |ordinal: usize| {
         let entry = (ordinal as u64).saturating_mul(Toc::ENTRY);
         let offset = toc.start.saturating_add(Toc::HEADER).saturating_add(entry);
         At::new(offset.saturating_add(8), "chunk_offset").entry(ordinal as u64)
+    };
+    let overlap = |chunk: &Chunk, ordinal| {
+        let Range { start, end } = range(chunk);
+        Error::invalid(Rule::ChunkOverlap { start, end }, at(ordinal))
     };
     let mut sorted: Vec<(usize, &Chunk)> = chunks
         .iter()
@@ -737,10 +742,7 @@ fn check_overlap(header: &Header, toc: Range<u64>, chunks: &[Chunk], salvage: bo
     let control = [0..Header::SIZE, toc.clone(), table];
     for &(ordinal, chunk) in &sorted {
         if control.iter().any(|part| !apart(part, &range(chunk))) {
-            return Err(Error::Invalid {
-                rule: Rule::ChunkOverlap,
-                at: at(ordinal),
-            });
+            return Err(overlap(chunk, ordinal));
         }
     }
     for (&(_, left), &(ordinal, right)) in sorted.iter().zip(sorted.iter().skip(1)) {
@@ -751,16 +753,10 @@ fn check_overlap(header: &Header, toc: Range<u64>, chunks: &[Chunk], salvage: bo
         match (overrun, salvage) {
             (true, true) => {}
             (true, false) => {
-                return Err(Error::Invalid {
-                    rule: Rule::TidxOverrun,
-                    at: at(ordinal),
-                });
+                return Err(Error::invalid(Rule::TidxOverrun, at(ordinal)));
             }
             (false, _) => {
-                return Err(Error::Invalid {
-                    rule: Rule::ChunkOverlap,
-                    at: at(ordinal),
-                });
+                return Err(overlap(right, ordinal));
             }
         }
     }

@@ -18,7 +18,7 @@ const RATIO_FROM: u64 = 16 << 20;
 /// The decompressed payload of a metadata chunk, checked against its hash.
 pub(crate) fn payload(source: &dyn Source, chunk: &Chunk, limits: &Limits) -> Result<Bytes> {
     let at = At::new(chunk.offset, "payload");
-    let invalid = |rule| Err(Error::Invalid { rule, at });
+    let invalid = |rule| Err(Error::invalid(rule, at));
     let max = limits.max_metadata_ulen;
     if chunk.ulen > max {
         let (limit, value) = ("max_metadata_ulen", chunk.ulen);
@@ -44,13 +44,16 @@ pub(crate) fn payload(source: &dyn Source, chunk: &Chunk, limits: &Limits) -> Re
     let bytes = if chunk.is_zstd() {
         match decompress(&stored, chunk.ulen)? {
             Some(bytes) => bytes,
-            None => return invalid(Rule::Zstd),
+            None => return invalid(Rule::Zstd { ulen: chunk.ulen }),
         }
     } else {
         stored
     };
-    if !chunk.is_unhashed() && *blake3::hash(&bytes).as_bytes() != chunk.blake3 {
-        return invalid(Rule::ChunkHash);
+    let found = || *blake3::hash(&bytes).as_bytes();
+    if let Some(found) = (!chunk.is_unhashed()).then(found) {
+        if found != chunk.blake3 {
+            return invalid(chunk.damaged(Some(&found)));
+        }
     }
     Ok(bytes)
 }
@@ -86,10 +89,10 @@ fn decompress(stored: &[u8], ulen: u64) -> Result<Option<Bytes>> {
 
 #[cfg(not(feature = "zstd"))]
 fn decompress(_: &[u8], _: u64) -> Result<Option<Bytes>> {
-    Err(Error::Unsupported {
-        what: Unsupported::Zstd,
-        at: At::new(0, "chunk_flags"),
-    })
+    Err(Error::unsupported(
+        Unsupported::Zstd,
+        At::new(0, "chunk_flags"),
+    ))
 }
 
 /// Bytes of an IHSH payload as the reference writes it.
@@ -136,10 +139,7 @@ pub(crate) fn control_digest(
 /// What an IHSH payload says: where its range ends, and the digest; `None` for an algorithm that
 /// is not ours.
 pub(crate) fn parse_ihsh(bytes: &[u8], at: At, limits: &Limits) -> Result<Option<(u64, [u8; 32])>> {
-    let wrong = || Error::Invalid {
-        rule: Rule::Ihsh,
-        at,
-    };
+    let wrong = || Error::invalid(Rule::Ihsh, at);
     let mut decoder = Decoder::new(bytes, limits.max_depth);
     let (mut algorithm, mut range, mut digest) = (None, None, None);
     let mut parse = || {
@@ -225,10 +225,7 @@ pub(crate) fn parse_phsh(
     at: At,
     limits: &Limits,
 ) -> Result<PageHashes> {
-    let wrong = || Error::Invalid {
-        rule: Rule::Phsh,
-        at,
-    };
+    let wrong = || Error::invalid(Rule::Phsh, at);
     let mut decoder = Decoder::new(bytes, limits.max_depth);
     let (mut name, mut page_size, mut digests) = (None, None, None);
     let mut parse = || {

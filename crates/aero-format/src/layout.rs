@@ -31,10 +31,11 @@ impl Header {
         let size = source.size();
         let mut cursor = Cursor::new(source, 0..size)?;
         cursor.expect_up_to(Self::SIZE);
-        let invalid = |rule, at| Err(Error::Invalid { rule, at });
+        let invalid = |rule, at| Err(Error::invalid(rule, at));
         let at = cursor.at("magic");
-        if cursor.array::<4>("magic")? != MAGIC {
-            return invalid(Rule::Magic, at);
+        let got = cursor.array::<4>("magic")?;
+        if got != MAGIC {
+            return invalid(Rule::Magic { got }, at);
         }
         let at = cursor.at("version_major");
         let version = (
@@ -48,11 +49,12 @@ impl Header {
                 major,
                 minor,
             };
-            return Err(Error::Unsupported { what, at });
+            return Err(Error::unsupported(what, at));
         }
         let at = cursor.at("header_size");
-        if u64::from(cursor.u32_le("header_size")?) != Self::SIZE {
-            return invalid(Rule::HeaderSize, at);
+        let got = cursor.u32_le("header_size")?;
+        if u64::from(got) != Self::SIZE {
+            return invalid(Rule::HeaderSize { got }, at);
         }
         let toc_at = cursor.at("toc_offset");
         let toc_offset = cursor.u64_le("toc_offset")?;
@@ -61,21 +63,25 @@ impl Header {
         let string_table_offset = cursor.u64_le("string_table_offset")?;
         let string_table_length = cursor.u64_le("string_table_length")?;
         let at = cursor.at("file_flags");
-        if cursor.u64_le("file_flags")? != 0 {
-            return invalid(Rule::FileFlags, at);
+        let got = cursor.u64_le("file_flags")?;
+        if got != 0 {
+            return invalid(Rule::FileFlags { got }, at);
         }
         let uuid = cursor.array("uuid")?;
         let at = cursor.at("reserved");
         if cursor.array::<28>("reserved")? != [0; 28] {
             return invalid(Rule::HeaderReserved, at);
         }
-        if toc_offset < Self::SIZE {
-            return invalid(Rule::TocRange, toc_at);
+        let (offset, len) = (toc_offset, toc_length);
+        let rule = Rule::TocRange { offset, len };
+        if offset < Self::SIZE {
+            return invalid(rule, toc_at);
         }
-        if toc_length < Toc::HEADER {
-            return invalid(Rule::TocLength, toc_at);
+        if len < Toc::HEADER {
+            let (needed, got) = (Toc::HEADER, len);
+            return invalid(Rule::TocLength { needed, got }, toc_at);
         }
-        inside(size, toc_offset, toc_length, Rule::TocRange, toc_at)?;
+        inside(size, offset, len, rule, toc_at)?;
         let max = limits.max_string_table;
         if string_table_length > max {
             let (limit, value, at) = ("max_string_table", string_table_length, table_at);
@@ -87,14 +93,9 @@ impl Header {
             }
             .into());
         }
-        let rule = Rule::StringTableRange;
-        inside(
-            size,
-            string_table_offset,
-            string_table_length,
-            rule,
-            table_at,
-        )?;
+        let (offset, len) = (string_table_offset, string_table_length);
+        let rule = Rule::StringTableRange { offset, len };
+        inside(size, offset, len, rule, table_at)?;
         Ok(Self {
             toc_offset,
             toc_length,
@@ -136,7 +137,7 @@ impl Header {
 /// Fails where a range ends beyond 64 bits (`rule`) or beyond the file.
 pub(crate) fn inside(size: u64, offset: u64, len: u64, rule: Rule, at: At) -> Result<()> {
     match offset.checked_add(len) {
-        None => Err(Error::Invalid { rule, at }),
+        None => Err(Error::invalid(rule, at)),
         Some(end) if end > size => {
             let available = size.saturating_sub(offset);
             Err(Truncated {
@@ -168,11 +169,9 @@ impl Toc {
         let needed = u64::from(count)
             .saturating_mul(Self::ENTRY)
             .saturating_add(Self::HEADER);
-        if needed > header.toc_length {
-            return Err(Error::Invalid {
-                rule: Rule::TocLength,
-                at,
-            });
+        let got = header.toc_length;
+        if needed > got {
+            return Err(Error::invalid(Rule::TocLength { needed, got }, at));
         }
         if count > limits.max_chunks {
             let (value, max) = (count.into(), limits.max_chunks.into());
@@ -195,7 +194,7 @@ impl Toc {
 
     /// Parses an entry; its name is looked up in `names`.
     pub(crate) fn entry(cursor: &mut Cursor<'_>, names: &[u8]) -> Result<Chunk> {
-        let invalid = |rule, at| Err(Error::Invalid { rule, at });
+        let invalid = |rule, at| Err(Error::invalid(rule, at));
         let fourcc = FourCc(cursor.array("fourcc")?);
         let flags = cursor.u32_le("chunk_flags")?;
         let offset = cursor.u64_le("chunk_offset")?;
@@ -206,15 +205,18 @@ impl Toc {
         let len = cursor.u32_le("name_len")?;
         let end = u64::from(start).saturating_add(len.into());
         let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
-        let Some(name) = range.and_then(|(start, end)| names.get(start..end)) else {
-            return invalid(Rule::NameRange, at);
+        let name = range.and_then(|(start, end)| names.get(start..end));
+        let Some(name) = name else {
+            let table = names.len() as u64;
+            return invalid(Rule::NameRange { start, len, table }, at);
         };
         let Ok(name) = core::str::from_utf8(name) else {
             return invalid(Rule::NameUtf8, at);
         };
         let at = cursor.at("reserved0");
-        if cursor.u64_le("reserved0")? != 0 {
-            return invalid(Rule::EntryReserved, at);
+        let got = cursor.u64_le("reserved0")?;
+        if got != 0 {
+            return invalid(Rule::EntryReserved { got }, at);
         }
         let blake3 = cursor.array("blake3_256")?;
         let key = Chunk::key(fourcc, name).into();

@@ -70,6 +70,7 @@ mod limits;
 mod msgpack;
 mod pass;
 mod read;
+mod rule;
 #[cfg(feature = "std")]
 mod set;
 #[cfg(feature = "std")]
@@ -80,18 +81,19 @@ mod write;
 pub use chunk::{Chunk, FourCc};
 pub use dtype::DTypeCode;
 pub use entry::Entry;
-pub use error::{BuildError, Error, Rule, TRUNCATED, Unsupported};
+pub use error::{Aero, BuildError, Error, TRUNCATED};
 pub use layout::MAGIC;
 pub use limits::Limits;
 pub use read::{Archive, ReadOptions};
+pub use rule::{Digest, Rule, Unsupported};
 #[cfg(feature = "std")]
 pub use set::Set;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
     At, Bytes, CastError, DType, Element, Item, Kind, LimitExceeded, Order, Outcome, Report, Shape,
-    ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value, VerifyOptions,
-    WriteOptions, bf16, f16,
+    ShapeError, SinkError, Source, SourceError, Tensor, Truncated, UsageError, Value,
+    VerifyOptions, WriteOptions, bf16, f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};

@@ -8,8 +8,8 @@ use core::ops::Range;
 
 use tensor_core::codec::{HasEntries, Ticker};
 use tensor_core::{
-    At, Bytes, DType, Entries, Item, Outcome, Report, Source, Tensor, Value, VerifyOptions, Window,
-    parallel,
+    At, Bytes, DType, Entries, Item, Outcome, Report, Source, Tensor, UsageError, Value,
+    VerifyOptions, Window, parallel,
 };
 
 use crate::chunk::{Chunk, FourCc};
@@ -239,7 +239,7 @@ impl Archive {
     ///
     /// # Errors
     /// [`Error::Unsupported`] where the dtype is unknown or the data is in the parts of a set,
-    /// [`BuildError::ForeignEntry`] where the entry is another archive's, or what the source
+    /// [`UsageError::ForeignEntry`] where the entry is another archive's, or what the source
     /// fails with.
     pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
         let (dtype, range) = self.locate(entry)?;
@@ -264,12 +264,12 @@ impl Archive {
     /// salvaging archive finds them damaged, `out` holds nothing to rely on.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and [`BuildError::BufferLength`].
+    /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (_, range) = self.locate(entry)?;
         let (expected, got) = (range.end - range.start, out.len() as u64);
         if expected != got {
-            return Err(BuildError::BufferLength { expected, got }.into());
+            return Err(UsageError::BufferLength { expected, got }.into());
         }
         if !self.options.salvage {
             return Ok(self.source.read_into(range.start, out)?);
@@ -298,7 +298,7 @@ impl Archive {
     /// be more than the shape asks for.
     ///
     /// # Errors
-    /// [`BuildError::ForeignEntry`] where the entry is another archive's, [`Error::Unsupported`]
+    /// [`UsageError::ForeignEntry`] where the entry is another archive's, [`Error::Unsupported`]
     /// where the data is in the parts of a set, or what the source fails with.
     pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         let range = self.stored_range(entry)?;
@@ -317,10 +317,9 @@ impl Archive {
         };
         let name = chunk.name().strip_suffix(".phsh").unwrap_or_default();
         let at = At::new(chunk.offset, "digests");
-        let shard = self.chunk(FourCc::WTSH, name).ok_or(Error::Invalid {
-            rule: Rule::Phsh,
-            at,
-        })?;
+        let shard = self
+            .chunk(FourCc::WTSH, name)
+            .ok_or(Error::invalid(Rule::Phsh, at))?;
         let limits = &self.options.limits;
         let bytes = payload(&self.source, chunk, limits)?;
         let pages = parse_phsh(&bytes, name, shard.length, at, limits)?;
@@ -338,14 +337,11 @@ impl Archive {
         let wanted = data.start.saturating_add(range.start)..data.start.saturating_add(range.end);
         if range.start > range.end || wanted.end > data.end {
             let (expected, got) = (data.end - data.start, range.end);
-            return Err(BuildError::BufferLength { expected, got }.into());
+            return Err(UsageError::BufferLength { expected, got }.into());
         }
         let name = format!("weights.shard{}", entry.shard_id());
         let at = At::new(entry.offset(), "digests");
-        let missing = || Error::Invalid {
-            rule: Rule::Phsh,
-            at,
-        };
+        let missing = || Error::invalid(Rule::Phsh, at);
         let shard = self.index.chunk(FourCc::WTSH, &name).ok_or_else(missing)?;
         let hashes = self
             .index
@@ -364,12 +360,10 @@ impl Archive {
             let expected = usize::try_from(page)
                 .ok()
                 .and_then(|page| pages.digests.get(page));
-            if expected != Some(&digest) {
+            let expected = expected.copied().unwrap_or_default();
+            if expected != digest {
                 let at = At::new(shard.offset + from, "digests");
-                return Err(Error::Invalid {
-                    rule: Rule::PhshDigest,
-                    at,
-                });
+                return Err(Error::invalid(damaged_page(page, &expected, &digest), at));
             }
             page += 1;
         }
@@ -521,7 +515,7 @@ impl Archive {
         ticker: &Ticker<'_>,
     ) -> Result<Option<[u8; 32]>> {
         let at = At::new(chunk.offset, "payload");
-        let rule = Rule::ChunkRange;
+        let rule = chunk.out_of_range();
         inside(self.file_len(), chunk.offset, chunk.length, rule, at)?;
         match chunk.fourcc {
             FourCc::MJSN => {
@@ -547,10 +541,7 @@ impl Archive {
         let at = At::new(chunk.offset, "digests");
         let name = chunk.name().strip_suffix(".phsh").unwrap_or_default();
         let shard = self.index.chunk(FourCc::WTSH, name);
-        let shard = shard.ok_or(Error::Invalid {
-            rule: Rule::Phsh,
-            at,
-        })?;
+        let shard = shard.ok_or(Error::invalid(Rule::Phsh, at))?;
         let limits = &self.options.limits;
         let bytes = payload(&self.source, chunk, limits)?;
         let pages = parse_phsh(&bytes, name, shard.length, at, limits)?;
@@ -559,14 +550,15 @@ impl Archive {
             let to = (from + pages.page_size).min(shard.length);
             let range = shard.offset + from..shard.offset + to;
             let digest = blake3_of(&self.source, range, 1, ticker)?;
-            if pages.digests.get(page) == Some(&digest) {
+            let expected = pages.digests.get(page).copied().unwrap_or_default();
+            if expected == digest {
                 return Ok(());
             }
             let at = At::new(shard.offset + from, "digests").entry(page as u64);
-            Err(Error::Invalid {
-                rule: Rule::PhshDigest,
+            Err(Error::invalid(
+                damaged_page(page as u64, &expected, &digest),
                 at,
-            })
+            ))
         })?;
         Ok(())
     }
@@ -603,7 +595,7 @@ impl Archive {
             if self.is_cut(shard) {
                 Item::new(name, Outcome::NotCovered).with_note("its shard is cut off behind it")
             } else {
-                let rule = Rule::ChunkHash.id();
+                let rule = shard.damaged(None).id();
                 let note = format!("no hash of its own, and its shard is damaged [{rule}]");
                 Item::new(name, Outcome::Failed).with_note(note)
             }
@@ -648,10 +640,7 @@ impl Archive {
         limits.check_json(&bytes, self.file_len(), at)?;
         let json = serde_json::from_slice(&bytes);
         json.map(|json| from_json(&json))
-            .map_err(|_| Error::Invalid {
-                rule: Rule::Json,
-                at,
-            })
+            .map_err(|_| Error::invalid(Rule::Json, at))
     }
 
     /// A MessagePack chunk as a value.
@@ -680,10 +669,7 @@ impl Archive {
         let mut decoder = Decoder::new(&bytes, self.options.limits.max_depth);
         match decode(&mut decoder, at)? {
             Ok(value) if decoder.is_at_end() => Ok(value),
-            _ => Err(Error::Invalid {
-                rule: Rule::MessagePack,
-                at,
-            }),
+            _ => Err(Error::invalid(Rule::MessagePack, at)),
         }
     }
 
@@ -696,14 +682,11 @@ impl Archive {
     /// The place of a field of an entry, after checking that the entry is ours and its data in this file.
     fn place(&self, entry: Entry<'_>, field: &'static str) -> Result<At> {
         if !entry.is_of(&self.index) {
-            return Err(BuildError::ForeignEntry.into());
+            return Err(UsageError::ForeignEntry.into());
         }
         let at = At::new(entry.offset(), field).entry(entry.ordinal as u64);
         match self.index.in_parts {
-            true => Err(Error::Unsupported {
-                what: Unsupported::InParts,
-                at,
-            }),
+            true => Err(Error::unsupported(Unsupported::InParts, at)),
             false => Ok(at),
         }
     }
@@ -711,7 +694,9 @@ impl Archive {
     /// The range of an entry's bytes; a salvaging reader opens files that were cut.
     fn range(&self, entry: Entry<'_>, at: At) -> Result<Range<u64>> {
         let (offset, len) = (entry.offset(), entry.record().data_len);
-        inside(self.file_len(), offset, len, Rule::TidxDataRange, at)?;
+        let shard = self.shard(entry).map_or(0, |shard| shard.length);
+        let rule = Rule::TidxDataRange { offset, len, shard };
+        inside(self.file_len(), offset, len, rule, at)?;
         Ok(offset..offset + len)
     }
 
@@ -729,11 +714,17 @@ impl Archive {
     /// Whether a salvaging reader may give a tensor away whose bytes have `digest`.
     fn salvaged(&self, entry: Entry<'_>, digest: impl FnOnce() -> Result<[u8; 32]>) -> Result<()> {
         match entry.hash_b3() {
-            Some(expected) if digest()? == *expected => Ok(()),
-            Some(_) => {
+            Some(expected) => {
+                let found = digest()?;
+                if found == *expected {
+                    return Ok(());
+                }
                 let at = At::new(entry.offset(), "hash_b3").entry(entry.ordinal as u64);
-                let rule = Rule::TensorHash;
-                Err(Error::Invalid { rule, at })
+                let rule = Rule::TensorHash {
+                    expected: expected.into(),
+                    found: (&found).into(),
+                };
+                Err(Error::invalid(rule, at))
             }
             None => self.check_shard(entry),
         }
@@ -752,10 +743,7 @@ impl Archive {
                 chunk.offset < shard.offset && end > shard.offset
             };
             return match self.index.chunks.iter().any(overruns) {
-                true => Err(Error::Invalid {
-                    rule: Rule::TidxOverrun,
-                    at,
-                }),
+                true => Err(Error::invalid(Rule::TidxOverrun, at)),
                 false => Ok(()),
             };
         }
@@ -766,10 +754,7 @@ impl Archive {
         })?;
         match is_whole {
             true => Ok(()),
-            false => Err(Error::Invalid {
-                rule: Rule::ChunkHash,
-                at,
-            }),
+            false => Err(Error::invalid(shard.damaged(None), at)),
         }
     }
 
@@ -779,10 +764,19 @@ impl Archive {
         let Some((dtype, len)) = entry.dtype().zip(entry.nbytes()) else {
             let code = entry.dtype_code().0;
             let what = Unsupported::DType { code };
-            return Err(Error::Unsupported { what, at });
+            return Err(Error::unsupported(what, at));
         };
         let start = self.range(entry, at)?.start;
         Ok((dtype, start..start + len))
+    }
+}
+
+/// The rule that a page of another hash breaks.
+fn damaged_page(page: u64, expected: &[u8; 32], found: &[u8; 32]) -> Rule {
+    Rule::PhshDigest {
+        page,
+        expected: expected.into(),
+        found: found.into(),
     }
 }
 

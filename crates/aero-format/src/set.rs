@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tensor_core::codec::HasEntries;
 use tensor_core::{
-    At, Entries, FileId, FileSource, Report, Source, SourceError, Tensor, Value, VerifyOptions,
+    At, Entries, FileId, FileSource, Report, Source, SourceError, Tensor, UsageError, Value,
+    VerifyOptions,
 };
 
 use crate::entry::Entry;
 use crate::read::Archive;
 use crate::set_json::{self, Listed, Part, Place, at_path, listed, text_at};
-use crate::{BuildError, Error, ReadOptions, Result, Rule, Unsupported};
+use crate::{Error, ReadOptions, Result, Rule, Unsupported};
 
 /// How many parts are open at once.
 const OPEN: usize = 4;
@@ -154,7 +155,7 @@ impl Set {
     /// Reads a tensor's little-endian bytes into `out`, which has its exact length.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and [`BuildError::BufferLength`].
+    /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (archive, inside) = self.inner.locate(entry)?;
         archive.read_into(at(&archive, inside)?, out)
@@ -214,10 +215,7 @@ fn open_file(path: &Path) -> Result<FileSource> {
     FileSource::open(path).map_err(|error| match error.source.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::IsADirectory => Error::InFile {
             path: path.to_path_buf(),
-            error: Box::new(Error::Invalid {
-                rule: Rule::SetMissing,
-                at: At::new(0, "path"),
-            }),
+            error: Box::new(Error::invalid(Rule::SetMissing, At::new(0, "path"))),
         },
         _ => Error::File(error),
     })
@@ -234,20 +232,14 @@ impl Inner {
         }
         let Some(part) = self.parts.get(ordinal) else {
             let at = At::new(0, "shards");
-            return Err(Error::Invalid {
-                rule: Rule::SetShard,
-                at,
-            });
+            return Err(Error::invalid(Rule::SetShard, at));
         };
         let archive = match &part.file.place {
             Place::Local(path) => Archive::from_source(open_file(path)?, &self.options)
                 .map_err(|error| error.in_file(path))?,
             Place::Remote(url) => {
                 let what = Unsupported::Remote { url: url.clone() };
-                return Err(Error::Unsupported {
-                    what,
-                    at: At::new(0, "path"),
-                });
+                return Err(Error::unsupported(what, At::new(0, "path")));
             }
         };
         if open.len() >= OPEN {
@@ -264,7 +256,7 @@ impl Inner {
             let what = Unsupported::DType {
                 code: entry.dtype_code().0,
             };
-            return Err(Error::Unsupported { what, at });
+            return Err(Error::unsupported(what, at));
         }
         self.find(entry)
     }
@@ -272,14 +264,11 @@ impl Inner {
     /// The part that holds a tensor, and its position there, after checking that both agree.
     fn find(&self, entry: Entry<'_>) -> Result<(Archive, usize)> {
         if !entry.is_of(&self.index.index) {
-            return Err(BuildError::ForeignEntry.into());
+            return Err(UsageError::ForeignEntry.into());
         }
         let at = At::new(0, "shards").entry(entry.ordinal as u64);
         let ordinal = self.shards.get(&entry.shard_id());
-        let ordinal = *ordinal.ok_or(Error::Invalid {
-            rule: Rule::SetShard,
-            at,
-        })?;
+        let ordinal = *ordinal.ok_or(Error::invalid(Rule::SetShard, at))?;
         let archive = self.part(ordinal)?;
         // Shards are counted anew in each part, so the name is what finds the tensor there.
         let inside = archive.entry(entry.name()).filter(|inside| {
@@ -289,19 +278,16 @@ impl Inner {
                 && inside.data_off() == entry.data_off()
         });
         let Some(inside) = inside else {
-            return Err(Error::Invalid {
-                rule: Rule::SetTensor,
-                at,
-            });
+            return Err(Error::invalid(Rule::SetTensor, at));
         };
         if archive.is_in_parts() {
             let rule = Rule::SetData;
-            return Err(Error::Invalid { rule, at });
+            return Err(Error::invalid(rule, at));
         }
         // A salvaging reader goes by hashes, so it takes none that two files do not agree about.
         if self.options.salvage && !agree(entry.hash_b3(), inside.hash_b3()) {
             let rule = Rule::SetTensor;
-            return Err(Error::Invalid { rule, at });
+            return Err(Error::invalid(rule, at));
         }
         let inside = inside.ordinal;
         Ok((archive, inside))
@@ -339,7 +325,7 @@ impl Inner {
 /// The entry at a position that another look-up found.
 fn at(archive: &Archive, position: usize) -> Result<Entry<'_>> {
     let entry = archive.entry_at(position);
-    entry.ok_or_else(|| BuildError::ForeignEntry.into())
+    entry.ok_or_else(|| UsageError::ForeignEntry.into())
 }
 
 /// Whether two hashes of one tensor do not contradict each other.
@@ -391,10 +377,7 @@ impl Source for InPart {
 }
 
 fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
-    let wrong = |field| Error::Invalid {
-        rule: Rule::SetJson,
-        at: At::new(0, field),
-    };
+    let wrong = |field| Error::invalid(Rule::SetJson, At::new(0, field));
     let source = FileSource::open(path)?;
     let (value, max) = (source.size(), options.limits.max_set_json);
     if value > max {
@@ -427,10 +410,7 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
                     major,
                     minor,
                 };
-                return Err(Error::Unsupported {
-                    what,
-                    at: At::new(0, "version"),
-                });
+                return Err(Error::unsupported(what, At::new(0, "version")));
             }
             _ => return Err(wrong("version")),
         },
@@ -439,10 +419,7 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
     if let Some(url) = json.get("base_url").filter(|url| !url.is_null()) {
         let url = url.as_str().unwrap_or_default().to_owned();
         let what = Unsupported::Remote { url };
-        return Err(Error::Unsupported {
-            what,
-            at: At::new(0, "base_url"),
-        });
+        return Err(Error::unsupported(what, At::new(0, "base_url")));
     }
     let folder = path
         .parent()
@@ -454,10 +431,7 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
             .unwrap_or_default()
             .to_owned();
         let what = Unsupported::Remote { url };
-        return Err(Error::Unsupported {
-            what,
-            at: At::new(0, "global_tidx"),
-        });
+        return Err(Error::unsupported(what, At::new(0, "global_tidx")));
     };
     let mut parts = Vec::new();
     let mut shards = HashMap::new();
@@ -468,10 +442,7 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
     {
         let file = listed(part, folder)?;
         let name = text_at(part, &["path"]).unwrap_or_default().to_owned();
-        let twice = Error::Invalid {
-            rule: Rule::SetShard,
-            at: At::new(0, "shards"),
-        };
+        let twice = Error::invalid(Rule::SetShard, At::new(0, "shards"));
         if !seen.insert(name.clone()) {
             return Err(twice);
         }
@@ -485,10 +456,7 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
             ids.push(id);
             if shards.insert(id, parts.len()).is_some() {
                 let at = At::new(0, "shards");
-                return Err(Error::Invalid {
-                    rule: Rule::SetShard,
-                    at,
-                });
+                return Err(Error::invalid(Rule::SetShard, at));
             }
         }
         let id = match &file.place {
@@ -509,10 +477,7 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
         .find(|entry| !shards.contains_key(&entry.shard_id()))
     {
         let at = At::new(0, "shard_id").entry(entry.ordinal as u64);
-        return Err(Error::Invalid {
-            rule: Rule::SetShard,
-            at,
-        });
+        return Err(Error::invalid(Rule::SetShard, at));
     }
     let mut metadata = Vec::new();
     for key in ["name", "architecture"] {

@@ -34,13 +34,13 @@ pub(crate) struct Part {
 pub(crate) fn parse(bytes: &[u8]) -> Result<Json> {
     match serde_json::from_slice(bytes) {
         Ok(Unique(json)) => Ok(json),
-        Err(error) => Err(Error::Invalid {
-            rule: match error.to_string().starts_with(TWICE) {
+        Err(error) => Err(Error::invalid(
+            match error.to_string().starts_with(TWICE) {
                 true => Rule::SetDuplicateKey,
                 false => Rule::SetJson,
             },
-            at: At::new(0, "json"),
-        }),
+            At::new(0, "json"),
+        )),
     }
 }
 
@@ -121,10 +121,7 @@ pub(crate) fn text_at<'a>(json: &'a Json, path: &[&str]) -> Option<&'a str> {
 /// A file as listed, its path checked: one component after the other, none of them upwards, and
 /// no link that leads out of the folder. Size and hash may be absent, but not of another type.
 pub(crate) fn listed(json: &Json, folder: &Path) -> Result<Listed> {
-    let wrong = |rule, field| Error::Invalid {
-        rule,
-        at: At::new(0, field),
-    };
+    let wrong = |rule, field| Error::invalid(rule, At::new(0, field));
     let text = text_at(json, &["path"]).ok_or_else(|| wrong(Rule::SetJson, "path"))?;
     let size = match json.get("size_bytes") {
         None => None,

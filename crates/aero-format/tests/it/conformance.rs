@@ -1,4 +1,6 @@
-use aero_format::{Archive, Outcome, VerifyOptions};
+use std::collections::BTreeSet;
+
+use aero_format::{Archive, Outcome, Rule, TRUNCATED, Unsupported, VerifyOptions};
 use test_data::Expect;
 
 use crate::{Verdict, judge};
@@ -22,6 +24,29 @@ fn every_hand_assembled_file_gets_its_verdict() {
         let right = verdict == expected || verdict == in_report && is_reported(&case);
         assert!(right, "{}: {}: {verdict:?}", case.name, case.about);
     }
+}
+
+/// A rule without a case would not be tested, and a case of an unknown rule would be a slip. Those about sets
+/// are tested with sets.
+#[test]
+fn every_rule_has_a_case() {
+    let rules: BTreeSet<&str> = Rule::IDS.iter().copied().collect();
+    assert_eq!(rules.len(), Rule::IDS.len(), "an id is used twice");
+    let known = Rule::IDS.iter().chain(Unsupported::IDS).copied();
+    let known: BTreeSet<&str> = known
+        .chain([TRUNCATED])
+        .filter(|id| !id.starts_with("aero.set.") && *id != "aero.in_parts")
+        .collect();
+    let cases = test_data::cases("aero").unwrap();
+    let tested: BTreeSet<&str> = cases
+        .iter()
+        .filter_map(|case| match case.expect {
+            Expect::Reject(id) | Expect::Unsupported(id) => Some(id),
+            Expect::Valid => None,
+        })
+        .filter(|id| !id.starts_with("max_"))
+        .collect();
+    assert_eq!(tested, known);
 }
 
 /// Whether the report, which has no field for a rule, has what the file breaks and nothing else.

@@ -75,7 +75,8 @@ fn pages_are_checked_one_by_one() {
     let entry = archive.entry("w").unwrap();
     assert!(archive.read_verified(entry, 5000..20_000).is_ok());
     let error = archive.read_verified(entry, 25_000..31_000).unwrap_err();
-    assert_eq!(error.rule(), Some(Rule::PhshDigest));
+    let rule = error.rule();
+    assert!(matches!(rule, Some(Rule::PhshDigest { .. })), "{rule:?}");
     assert!(archive.read_verified(entry, 99_999..100_001).is_err());
 }
 
