@@ -76,6 +76,7 @@ mod set;
 #[cfg(feature = "std")]
 mod set_json;
 mod tree;
+mod verify;
 mod write;
 
 pub use chunk::{Chunk, FourCc};

@@ -9,9 +9,10 @@ use tensor_core::{Item, Outcome, Report, Source, VerifyOptions};
 use super::{Inner, agree, at, open_file};
 use crate::entry::Entry;
 use crate::integrity::hex;
-use crate::read::{Archive, failed};
+use crate::read::Archive;
 use crate::set_json::{Listed, Place};
 use crate::tree::blake3_of;
+use crate::verify::failed;
 use crate::{Error, Result, Rule, Unsupported};
 
 pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_>) -> Result<()> {
