@@ -125,9 +125,9 @@ pub(crate) enum Native {
     /// The parts of its address.
     #[cfg(feature = "primitiv")]
     Primitiv(Box<[String]>),
-    /// The tensor itself, with its dtype, its extra keys and its bytes.
+    /// The tensor itself, with its dtype, its extra keys and its bytes: its archive, and its position there.
     #[cfg(feature = "safetensors")]
-    Safetensors(Box<(safetensors_format::Archive, safetensors_format::Entry)>),
+    Safetensors(Box<(safetensors_format::Archive, usize)>),
     /// How it was stored, with all custom fields.
     #[cfg(feature = "ztensor")]
     Ztensor(Box<ztensor_format::TensorOptions>),
