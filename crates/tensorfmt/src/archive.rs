@@ -61,7 +61,7 @@ pub enum Entry<'a> {
     Ztensor(&'a ztensor_format::Entry),
     /// Of a burnpack file.
     #[cfg(feature = "burnpack")]
-    Burnpack(&'a burnpack_format::Entry),
+    Burnpack(burnpack_format::Entry<'a>),
     /// Of an AERO file.
     #[cfg(feature = "aero")]
     Aero(aero_format::Entry<'a>),
@@ -576,7 +576,7 @@ impl HasEntries for Archive {
             #[cfg(feature = "ztensor")]
             Self::Ztensor(archive) => archive.entries().get(position).map(Entry::Ztensor),
             #[cfg(feature = "burnpack")]
-            Self::Burnpack(archive) => archive.entries().get(position).map(Entry::Burnpack),
+            Self::Burnpack(archive) => archive.entry_at(position).map(Entry::Burnpack),
             #[cfg(feature = "aero")]
             Self::Aero(archive) => archive.entry_at(position).map(Entry::Aero),
             #[cfg(feature = "aero")]

@@ -119,9 +119,9 @@ pub(crate) enum Native {
     /// One whose dtype has no meaning here: its code, and the data as stored.
     #[cfg(feature = "aero")]
     AeroCoded(aero_format::DTypeCode),
-    /// The tensor itself, with its dtype as spelled and the data as stored.
+    /// The tensor itself, with its dtype as spelled and the data as stored: its archive, and its position there.
     #[cfg(feature = "burnpack")]
-    Burnpack(Box<(burnpack_format::Archive, burnpack_format::Entry)>),
+    Burnpack(Box<(burnpack_format::Archive, usize)>),
     /// The parts of its address.
     #[cfg(feature = "primitiv")]
     Primitiv(Box<[String]>),

@@ -73,7 +73,7 @@ impl ReadOptions {
 fn open(format: Format) -> u64 {
     match format {
         Format::Ztensor => 200,
-        Format::Aero | Format::Safetensors => 80,
+        Format::Aero | Format::Burnpack | Format::Safetensors => 80,
         _ => 220,
     }
 }
