@@ -14,7 +14,8 @@ use std::vec::Vec;
 
 use tensor_core::codec::{ArchiveId, FilePool, HasEntries, NameTable};
 use tensor_core::{
-    At, Entries, FileId, FileSource, Item, Kind, Outcome, Report, Source, Tensor, Value, VerifyOptions,
+    At, Entries, FileId, FileSource, Item, Kind, Outcome, Report, Source, Tensor, Value,
+    VerifyOptions,
 };
 
 use self::index::SetIndex;

@@ -69,7 +69,8 @@ impl Tensors {
         let more = tensors.saturating_mul(RECORD).saturating_add(text);
         let table = tensors.saturating_mul(usize::try_from(NameTable::MEMORY).unwrap_or(16));
         check_index_memory(more.saturating_add(table) as u64)?;
-        let reserved = self.names.try_reserve(tensors, text);
+        let reserved = self.names.try_reserve(tensors);
+        let reserved = reserved.and_then(|()| self.names.try_reserve_text(text));
         let reserved = reserved.and_then(|()| self.records.try_reserve_exact(tensors));
         reserved.map_err(|_| SourceError::OutOfMemory(more as u64))
     }
@@ -116,7 +117,8 @@ impl Tensors {
         let mut names = Names::default();
         let text = self.names.text_len();
         names
-            .try_reserve(self.records.len(), text)
+            .try_reserve(self.records.len())
+            .and_then(|()| names.try_reserve_text(text))
             .map_err(|_| SourceError::OutOfMemory(text as u64))?;
         for record in &self.records {
             names.push(self.names.get(place(record.ordinal)));
