@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use ciborium_ll::{Decoder, Error as DecodeError, Header};
-use tensor_core::f16;
+use tensor_core::{SourceError, f16};
 
 use crate::Rule;
 use crate::limits::MAX_DEPTH;
@@ -28,6 +28,7 @@ pub(crate) enum What {
         value: u64,
         max: u64,
     },
+    Source(SourceError),
 }
 
 /// Boxed, so that the many small results stay in registers.

@@ -159,27 +159,45 @@ impl DTypeCode {
         }
     }
 
-    /// The dtype that is this text, `None` if there is none.
-    pub(crate) fn from_text(text: &[u8]) -> Option<Self> {
-        Some(match text {
-            b"F32" => Self::F32,
-            b"F16" => Self::F16,
-            b"BF16" => Self::BF16,
-            b"F64" => Self::F64,
-            b"Flex32" => Self::Flex32,
-            b"I64" => Self::I64,
-            b"I32" => Self::I32,
-            b"I16" => Self::I16,
-            b"I8" => Self::I8,
-            b"U64" => Self::U64,
-            b"U32" => Self::U32,
-            b"U16" => Self::U16,
-            b"U8" => Self::U8,
-            b"Bool" => Self::Bool(BoolStore::Legacy),
-            _ => return None,
-        })
+    /// How many codes need no memory of their own.
+    pub(crate) const KNOWN: usize = KNOWN.len();
+
+    /// The code at a position among those that need no memory of their own.
+    pub(crate) fn known(position: usize) -> &'static Self {
+        KNOWN.get(position).unwrap_or(&Self::F32)
+    }
+
+    /// The position of the code that is this text.
+    pub(crate) fn position(text: &[u8]) -> Option<usize> {
+        KNOWN.iter().position(|code| code.name().as_bytes() == text)
+    }
+
+    /// The position of this code.
+    pub(crate) fn known_position(&self) -> Option<usize> {
+        KNOWN.iter().position(|code| code == self)
     }
 }
+
+/// The codes that need no memory of their own. The first bool is the one that is a plain text.
+static KNOWN: [DTypeCode; 17] = [
+    DTypeCode::F32,
+    DTypeCode::BF16,
+    DTypeCode::F16,
+    DTypeCode::F64,
+    DTypeCode::Flex32,
+    DTypeCode::I64,
+    DTypeCode::I32,
+    DTypeCode::I16,
+    DTypeCode::I8,
+    DTypeCode::U64,
+    DTypeCode::U32,
+    DTypeCode::U16,
+    DTypeCode::U8,
+    DTypeCode::Bool(BoolStore::Legacy),
+    DTypeCode::Bool(BoolStore::Native),
+    DTypeCode::Bool(BoolStore::U8),
+    DTypeCode::Bool(BoolStore::U32),
+];
 
 impl fmt::Display for DTypeCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -19,7 +19,7 @@ impl Builder {
     /// old.tensor("weight", Tensor::from_slice(&[1.0f32], &[1])?)?;
     /// let archive = Archive::from_bytes(old.to_vec()?)?;
     /// let mut new = Builder::new();
-    /// new.copy_as("w", &archive, &archive.entries()[0])?.metadata("epoch", "3")?;
+    /// new.copy_as("w", &archive, archive.entry("weight").ok_or("no tensor")?)?.metadata("epoch", "3")?;
     /// assert!(new.edit(&archive)?.is_ok());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -34,20 +34,20 @@ impl Builder {
             )));
         }
         let entries = archive.entries();
-        let same = |(planned, entry): (&Planned, &Entry)| {
-            planned.code == entry.code
-                && planned.shape == entry.shape
-                && planned.len == entry.data_len
+        let same = |(planned, entry): (&Planned, Entry<'_>)| {
+            planned.code == *entry.dtype_code()
+                && planned.shape == *entry.shape()
+                && planned.len == entry.len()
         };
         let tensors = self.tensors();
-        if tensors.len() != entries.len() || !tensors.iter().zip(entries).all(same) {
+        if tensors.len() != entries.len() || !tensors.iter().zip(&entries).all(same) {
             return Ok(Err(Misfit::Tensors));
         }
         let (start, size) = (archive.data_start(), archive.file_len());
         let mut offsets = alloc::vec::Vec::with_capacity(entries.len());
         for entry in entries {
-            let begin = entry.offset.saturating_sub(start);
-            offsets.push((begin, begin.saturating_add(entry.data_len)));
+            let begin = entry.offset().saturating_sub(start);
+            offsets.push((begin, begin.saturating_add(entry.len())));
         }
         let metadata = self.encode_metadata(&offsets)?;
         let metadata_size = u32::try_from(metadata.len()).map_err(|_| BuildError::TooLarge)?;

@@ -69,6 +69,7 @@ extern crate alloc;
 mod cbor;
 mod dtype;
 mod edit;
+mod entry;
 mod error;
 mod index;
 mod layout;
@@ -79,6 +80,7 @@ mod read;
 mod write;
 
 pub use dtype::{BoolStore, DTypeCode};
+pub use entry::Entry;
 pub use error::{BuildError, Error, Rule, TRUNCATED, Unsupported};
 pub use layout::{Layout, MAGIC};
 pub use limits::{Limits, WriteLimits};
@@ -87,13 +89,13 @@ pub use quant::{
     BlockSize, QuantBlock, QuantGeneration, QuantMode, QuantParam, QuantScheme, QuantStore,
     QuantValue,
 };
-pub use read::{Archive, Entry, Generation, ReadOptions};
+pub use read::{Archive, Generation, ReadOptions};
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
-    At, Bytes, CastError, DType, Element, Item, Kind, LimitExceeded, Order, Outcome, Report, Shape,
-    ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value, VerifyOptions,
-    WriteOptions, bf16, f16,
+    At, Bytes, CastError, DType, Element, Entries, Item, Kind, LimitExceeded, Order, Outcome,
+    Report, Shape, ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value,
+    VerifyOptions, WriteOptions, bf16, f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};

@@ -1,4 +1,3 @@
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -6,18 +5,18 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use tensor_core::codec::{ArchiveId, Ticker, walk};
+use tensor_core::codec::{HasEntries, Ticker, walk};
 use tensor_core::{
-    At, Bytes, Cast, DType, Item, Order, Outcome, Report, Shape, Source, Tensor, VerifyOptions,
-    Window, parallel,
+    Bytes, Cast, DType, Entries, Item, Outcome, Report, Source, Tensor, VerifyOptions, Window,
+    parallel,
 };
 
 use crate::dtype::BoolStore;
 use crate::index::Index;
 use crate::layout::{ALIGN, Layout};
 use crate::meta::{MetaEntry, Scalar, ScalarEntry};
-use crate::quant::{QuantGeneration, QuantScheme};
-use crate::{BuildError, DTypeCode, Error, Limits, Result, Rule, Unsupported};
+use crate::quant::QuantGeneration;
+use crate::{BuildError, DTypeCode, Entry, Error, Limits, Result, Unsupported};
 
 /// How to open a file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,103 +68,6 @@ pub struct Archive {
     index: Arc<Index>,
 }
 
-/// One tensor of an [`Archive`], as its descriptor says.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    pub(crate) archive: ArchiveId,
-    pub(crate) name: Box<str>,
-    pub(crate) code: DTypeCode,
-    pub(crate) shape: Shape,
-    pub(crate) offset: u64,
-    pub(crate) data_len: u64,
-    pub(crate) param_id: Option<u64>,
-    /// Position in the index of the file, which is sorted by name.
-    pub(crate) ordinal: u32,
-    /// Where in the metadata the descriptor is.
-    pub(crate) item: u32,
-}
-
-impl Entry {
-    /// The tensor's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The dtype as the file names it.
-    pub fn dtype_code(&self) -> &DTypeCode {
-        &self.code
-    }
-
-    /// The dtype: [`DType::Opaque`] for a quantized tensor, `None` where it is unknown.
-    pub fn dtype(&self) -> Option<DType> {
-        self.code.dtype()
-    }
-
-    /// The quantization scheme, where the tensor is quantized.
-    pub fn scheme(&self) -> Option<&QuantScheme> {
-        match &self.code {
-            DTypeCode::QFloat(scheme) => Some(scheme),
-            _ => None,
-        }
-    }
-
-    /// How a bool is held, where the tensor has bools.
-    pub fn bool_store(&self) -> Option<BoolStore> {
-        match &self.code {
-            DTypeCode::Bool(store) => Some(*store),
-            _ => None,
-        }
-    }
-
-    /// The id of the parameter that Burn saved. Several tensors may have the same.
-    pub fn param_id(&self) -> Option<u64> {
-        self.param_id
-    }
-
-    /// The dims, outermost first.
-    pub fn shape(&self) -> &Shape {
-        &self.shape
-    }
-
-    /// Always row-major.
-    pub fn order(&self) -> Order {
-        Order::RowMajor
-    }
-
-    /// Absolute offset of the data.
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// Bytes that the data takes in the file; always known.
-    pub fn stored_len(&self) -> Option<u64> {
-        Some(self.data_len)
-    }
-
-    /// Bytes of the data as [`Archive::data`] gives it, `None` where the dtype is unknown. Bools
-    /// held in four bytes count four each.
-    pub fn nbytes(&self) -> Option<u64> {
-        self.dtype().map(|_| self.data_len)
-    }
-
-    pub(crate) fn at(&self, field: &'static str) -> At {
-        let offset = crate::layout::Header::SIZE.saturating_add(self.item.into());
-        At::new(offset, field).entry(self.ordinal.into())
-    }
-
-    pub(crate) fn invalid(&self, rule: Rule, field: &'static str) -> Error {
-        Error::Invalid {
-            rule,
-            at: self.at(field),
-            tensor: Some(self.name.clone()),
-        }
-    }
-
-    fn range(&self) -> Range<u64> {
-        self.offset..self.offset.saturating_add(self.data_len)
-    }
-}
-
 impl Archive {
     /// Opens the file at `path`: reads header and metadata, none of the data.
     ///
@@ -176,7 +78,7 @@ impl Archive {
         Self::open_with(path, &ReadOptions::default())
     }
 
-    /// The same with options, such as limits of the caller's own.
+    /// Opens the file at `path` with `options`, such as limits of the caller's own.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -242,14 +144,14 @@ impl Archive {
     }
 
     /// All tensors, in the order of their data. The file's index is sorted by name; the order of
-    /// the data is the one that the writer was given.
-    pub fn entries(&self) -> &[Entry] {
-        &self.index.entries
+    /// the data is the one that the writer was given. An iterator that also gives the one at a position.
+    pub fn entries(&self) -> Entries<'_, Self> {
+        Entries::of(self)
     }
 
     /// The tensor with this name.
-    pub fn entry(&self, name: &str) -> Option<&Entry> {
-        self.index.find(name)
+    pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
+        self.entry_at(self.index.tensors.names.find(name)?)
     }
 
     /// All metadata, in file order.
@@ -319,20 +221,20 @@ impl Archive {
     /// # Errors
     /// [`Error::Unsupported`] where the dtype is unknown, [`BuildError::ForeignEntry`] where the
     /// entry is another archive's, or what the source fails with.
-    pub fn read(&self, entry: &Entry) -> Result<Tensor> {
+    pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
         let (dtype, range) = self.locate(entry)?;
         let named = |error| BuildError::Shape {
-            name: entry.name.to_string(),
+            name: entry.name().to_string(),
             error,
         };
-        let data = if entry.code == DTypeCode::Bool(BoolStore::U32) {
+        let data = if entry.bool_store() == Some(BoolStore::U32) {
             let stored = Window::new(self.source.clone(), range)?;
             let bools = Cast::new(stored, DType::U32, DType::Bool).map_err(named)?;
             bools.read(0..bools.size())?
         } else {
             self.source.read(range)?
         };
-        Ok(Tensor::new(dtype, entry.shape.clone(), data).map_err(named)?)
+        Ok(Tensor::new(dtype, entry.shape().clone(), data).map_err(named)?)
     }
 
     /// Reads a tensor's stored little-endian bytes into `out`, which is
@@ -340,9 +242,9 @@ impl Archive {
     ///
     /// # Errors
     /// As [`read`](Self::read), and [`BuildError::BufferLength`].
-    pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
+    pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (_, range) = self.locate(entry)?;
-        let (expected, got) = (entry.data_len, out.len() as u64);
+        let (expected, got) = (entry.len(), out.len() as u64);
         if expected != got {
             return Err(BuildError::BufferLength { expected, got }.into());
         }
@@ -354,7 +256,7 @@ impl Archive {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn data(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+    pub fn data(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         let (_, range) = self.locate(entry)?;
         Ok(Arc::new(Window::new(self.source.clone(), range)?))
     }
@@ -363,16 +265,9 @@ impl Archive {
     ///
     /// # Errors
     /// [`BuildError::ForeignEntry`] where the entry is another archive's, or what the source fails with.
-    pub fn stored(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
-        if entry.archive != self.index.id {
-            return Err(BuildError::ForeignEntry.into());
-        }
-        Ok(Arc::new(Window::new(self.source.clone(), entry.range())?))
-    }
-
-    /// The CBOR item of an unknown dtype.
-    pub(crate) fn spelling(&self, entry: &Entry) -> Option<&[u8]> {
-        self.index.spelling(entry)
+    pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
+        let range = self.range(entry)?;
+        Ok(Arc::new(Window::new(self.source.clone(), range)?))
     }
 
     /// A tensor's elements as [`read`](Self::read) gives them, as a source: the same as
@@ -380,14 +275,14 @@ impl Archive {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn bools(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+    pub fn bools(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         let stored = self.data(entry)?;
-        if entry.code != DTypeCode::Bool(BoolStore::U32) {
+        if entry.bool_store() != Some(BoolStore::U32) {
             return Ok(stored);
         }
         let cast =
             Cast::new(stored, DType::U32, DType::Bool).map_err(|error| BuildError::Shape {
-                name: entry.name.to_string(),
+                name: entry.name().to_string(),
                 error,
             })?;
         Ok(Arc::new(cast))
@@ -416,7 +311,7 @@ impl Archive {
             }
         }
         for entry in self.entries() {
-            report.push(match &entry.code {
+            report.push(match entry.dtype_code() {
                 DTypeCode::Unknown(name) => Item::new(entry.name(), Outcome::Unsupported)
                     .with_note(Unsupported::DType { name: name.clone() }.to_string()),
                 _ => Item::new(entry.name(), Outcome::NotCovered),
@@ -442,40 +337,38 @@ impl Archive {
     /// What readers tolerate but no writer leaves behind.
     fn lint(&self, options: &VerifyOptions<'_>, report: &mut Report) -> Result<()> {
         let ticker = Ticker::new(options.progress);
-        let mut gaps = Found::default();
-        let mut padding = Found::default();
-        let mut lengths = Found::default();
+        let mut gaps = Occurrences::default();
+        let mut padding = Occurrences::default();
+        let mut lengths = Occurrences::default();
         let mut end = self.data_start();
         if !self.is_zero_range(self.index.metadata_end..end, &ticker)? {
             padding.add("metadata");
         }
         for entry in self.entries() {
-            let due = match self.layout() {
+            let expected = match self.layout() {
                 Layout::Packed => end,
                 Layout::Aligned | Layout::Auto => {
                     end.checked_next_multiple_of(ALIGN).unwrap_or(end)
                 }
             };
-            if entry.offset > due {
+            if entry.offset() > expected {
                 gaps.add(entry.name());
             }
-            if entry.offset > end && !self.is_zero_range(end..entry.offset, &ticker)? {
+            if entry.offset() > end && !self.is_zero_range(end..entry.offset(), &ticker)? {
                 padding.add(entry.name());
             }
             end = end.max(entry.range().end);
             if let Some(scheme) = entry.scheme() {
-                let expected = scheme.expected_len(&entry.shape);
+                let expected = scheme.expected_len(entry.shape());
                 let new = scheme.generation == QuantGeneration::New;
-                if new && expected.is_some_and(|expected| expected != entry.data_len) {
+                if new && expected.is_some_and(|expected| expected != entry.len()) {
                     lengths.add(entry.name());
                 }
             }
         }
-        let bools: Vec<&Entry> = self
-            .entries()
-            .iter()
-            .filter(|entry| matches!(entry.code, DTypeCode::Bool(store) if store != BoolStore::U32))
-            .collect();
+        let bytes = |store| store != BoolStore::U32;
+        let is_bytes = |entry: &Entry<'_>| entry.bool_store().is_some_and(bytes);
+        let bools: Vec<Entry<'_>> = self.entries().filter(is_bytes).collect();
         let odd = parallel::map(options.threads, bools.len(), |index| -> Result<bool> {
             let mut odd = false;
             if let Some(entry) = bools.get(index) {
@@ -486,7 +379,7 @@ impl Archive {
             }
             Ok(odd)
         })?;
-        let mut values = Found::default();
+        let mut values = Occurrences::default();
         for (entry, _) in bools.iter().zip(odd).filter(|(_, odd)| *odd) {
             values.add(entry.name());
         }
@@ -518,33 +411,44 @@ impl Archive {
         Ok(zero)
     }
 
-    /// Where the entry's bytes are, after checking that it is ours and known.
-    fn locate(&self, entry: &Entry) -> Result<(DType, Range<u64>)> {
-        if entry.archive != self.index.id {
-            return Err(BuildError::ForeignEntry.into());
+    /// Where the entry's bytes are, after checking that it is ours.
+    fn range(&self, entry: Entry<'_>) -> Result<Range<u64>> {
+        match entry.is_of(&self.index) {
+            true => Ok(entry.range()),
+            false => Err(BuildError::ForeignEntry.into()),
         }
-        match entry.code.dtype() {
-            Some(dtype) => Ok((dtype, entry.range())),
-            None => {
-                let name = entry.code.name().into();
-                Err(Error::Unsupported {
-                    what: Unsupported::DType { name },
-                    at: entry.at("dtype"),
-                    tensor: Some(entry.name.clone()),
-                })
-            }
+    }
+
+    /// Where the entry's bytes are, and its dtype, which is known.
+    fn locate(&self, entry: Entry<'_>) -> Result<(DType, Range<u64>)> {
+        let range = self.range(entry)?;
+        match entry.dtype() {
+            Some(dtype) => Ok((dtype, range)),
+            None => Err(entry.unsupported()),
         }
+    }
+}
+
+impl HasEntries for Archive {
+    type Entry<'a> = Entry<'a>;
+
+    fn entry_count(&self) -> usize {
+        self.index.tensors.records.len()
+    }
+
+    fn entry_at(&self, position: usize) -> Option<Entry<'_>> {
+        Entry::of(&self.index, position)
     }
 }
 
 /// How often something was found, and where first.
 #[derive(Default)]
-struct Found<'a> {
+struct Occurrences<'a> {
     count: usize,
     first: Option<&'a str>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> Occurrences<'a> {
     fn add(&mut self, name: &'a str) {
         self.count += 1;
         self.first.get_or_insert(name);

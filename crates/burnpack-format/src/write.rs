@@ -71,7 +71,8 @@ impl fmt::Display for Compat {
 /// assert_eq!(builder.encoded_len()?, 264);
 ///
 /// let archive = Archive::from_bytes(builder.to_vec()?)?;
-/// assert_eq!(archive.entries()[0].param_id(), Some(u64::MAX));
+/// let steps = archive.entry("steps").ok_or("no such tensor")?;
+/// assert_eq!(steps.param_id(), Some(u64::MAX));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Default)]
@@ -277,7 +278,7 @@ impl Builder {
     ///
     /// # Errors
     /// [`BuildError::Duplicate`] where the name is taken, and as [`Archive::stored`].
-    pub fn copy(&mut self, archive: &Archive, entry: &Entry) -> Result<&mut Self> {
+    pub fn copy(&mut self, archive: &Archive, entry: Entry<'_>) -> Result<&mut Self> {
         self.copy_as(entry.name(), archive, entry)
     }
 
@@ -289,13 +290,13 @@ impl Builder {
         &mut self,
         name: impl Into<String>,
         archive: &Archive,
-        entry: &Entry,
+        entry: Entry<'_>,
     ) -> Result<&mut Self> {
         let data = archive.stored(entry)?;
         let (code, shape) = (entry.dtype_code().clone(), entry.shape().clone());
         self.add(name.into(), code, shape, data)?;
         if let Some(tensor) = self.tensors.last_mut() {
-            tensor.spelling = archive.spelling(entry).map(Box::from);
+            tensor.spelling = entry.spelling().map(Box::from);
             tensor.param_id = entry.param_id();
         }
         Ok(self)

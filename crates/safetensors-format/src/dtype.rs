@@ -94,12 +94,22 @@ static KNOWN: [(&str, DTypeCode, u64, DType); 22] = [
 ];
 
 impl DTypeCode {
-    /// Every code with a name of its own, in the order of [`position`](Self::position).
-    pub(crate) fn known() -> impl Iterator<Item = Self> {
-        KNOWN.iter().map(|(_, code, ..)| code.clone())
+    /// How many names are known.
+    pub(crate) const KNOWN: usize = KNOWN.len();
+
+    /// The code at a position among the known ones.
+    pub(crate) fn known(position: usize) -> &'static Self {
+        let known = KNOWN.get(position);
+        known.map_or(&Self::U8, |(_, code, ..)| code)
     }
 
-    /// Where a name stands among the known ones.
+    /// Bits of an element and dtype of the code at a position; `None` beyond the known ones.
+    pub(crate) fn at(position: u32) -> Option<(u64, DType)> {
+        let known = KNOWN.get(usize::try_from(position).ok()?)?;
+        Some((known.2, known.3))
+    }
+
+    /// The position of a name among the known ones.
     pub(crate) fn position(name: &str) -> Option<usize> {
         KNOWN.iter().position(|(known, ..)| *known == name)
     }

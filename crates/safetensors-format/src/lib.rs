@@ -62,6 +62,7 @@ extern crate alloc;
 
 mod dtype;
 mod edit;
+mod entry;
 mod error;
 mod index;
 mod json;
@@ -74,18 +75,19 @@ mod set;
 mod write;
 
 pub use dtype::DTypeCode;
+pub use entry::Entry;
 pub use error::{BuildError, Error, Rule, TRUNCATED, Unsupported};
 pub use limits::Limits;
 pub use meta::{Extra, MetaEntry};
-pub use read::{Archive, Entry, ReadOptions};
+pub use read::{Archive, ReadOptions};
 #[cfg(feature = "std")]
 pub use set::Set;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
-    At, Bytes, CastError, DType, Element, Item, Kind, LimitExceeded, Order, Outcome, Report, Shape,
-    ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value, VerifyOptions,
-    WriteOptions, bf16, f16,
+    At, Bytes, CastError, DType, Element, Entries, Item, Kind, LimitExceeded, Order, Outcome,
+    Report, Shape, ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value,
+    VerifyOptions, WriteOptions, bf16, f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};

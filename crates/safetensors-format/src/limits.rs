@@ -16,8 +16,8 @@ pub struct Limits {
     /// from taking several times its size in memory.
     pub max_metadata_count: u64,
     /// Bytes of memory that the list of tensors may take beyond the size of the file. A tensor
-    /// takes some 70 bytes and its name, and some 80 in the header alone; the default of 64 MiB only
-    /// stops files of a million tensors without data, or with the shortest of names.
+    /// takes some 50 bytes and its name, and some 80 in the header alone; the default of 64 MiB only
+    /// stops files of over a million tensors without data, or with the shortest of names.
     pub max_index_overhead_bytes: u64,
     /// How deep objects and lists may nest, the header and a tensor's own object counted in. The
     /// default of 127 is what the format's own library reads.

@@ -36,7 +36,7 @@ impl MetaEntry {
 /// file.extend_from_slice(header.as_bytes());
 /// file.push(7);
 /// let archive = Archive::from_bytes(file)?;
-/// let extra = archive.entries()[0].extras().next().ok_or("no extra key")?;
+/// let extra = archive.entries().first().ok_or("no tensor")?.extras().next().ok_or("no extra key")?;
 /// assert_eq!((extra.key(), extra.json()), ("unit", r#""m""#));
 /// assert_eq!(extra.value(), Value::from("m"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -96,6 +96,12 @@ impl Extras {
             json: value,
             end: at(&self.text),
         });
+    }
+
+    /// Gives back room for what did not come.
+    pub(crate) fn shrink(&mut self) {
+        self.text.shrink_to_fit();
+        self.list.shrink_to_fit();
     }
 
     /// Those of one entry.

@@ -4,14 +4,14 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Range;
 
-use tensor_core::codec::ShapeId;
+use tensor_core::codec::HasEntries;
 use tensor_core::{
-    At, Bytes, DType, Item, Order, Outcome, Report, Shape, Source, Tensor, VerifyOptions, Window,
+    Bytes, DType, Entries, Item, Outcome, Report, Source, Tensor, VerifyOptions, Window,
 };
 
-use crate::index::{Index, Shared, place};
-use crate::meta::{Extra, MetaEntry};
-use crate::{BuildError, DTypeCode, Error, Limits, Result, Unsupported};
+use crate::index::Index;
+use crate::meta::MetaEntry;
+use crate::{BuildError, Entry, Error, Limits, Result};
 
 /// How to open a file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,94 +31,6 @@ pub struct Archive {
     index: Arc<Index>,
 }
 
-/// One tensor of an [`Archive`], as the header describes it.
-#[derive(Clone)]
-pub struct Entry {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
-    pub(crate) name_start: u32,
-    pub(crate) name_len: u32,
-    pub(crate) shape: ShapeId,
-    pub(crate) code: u32,
-    pub(crate) ordinal: u32,
-}
-
-/// Of an entry without a dtype, of which there are none.
-static NO_CODE: DTypeCode = DTypeCode::U8;
-
-impl Entry {
-    /// The tensor's name.
-    pub fn name(&self) -> &str {
-        let start = place(self.name_start);
-        let end = start.saturating_add(place(self.name_len));
-        self.shared.names.get(start..end).unwrap_or_default()
-    }
-
-    /// The dtype as the header spells it.
-    pub fn dtype_code(&self) -> &DTypeCode {
-        self.shared.codes.get(place(self.code)).unwrap_or(&NO_CODE)
-    }
-
-    /// The dtype, `None` where its name is unknown; [`DType::Opaque`] where elements are narrower
-    /// than a byte.
-    pub fn dtype(&self) -> Option<DType> {
-        self.dtype_code().dtype()
-    }
-
-    /// The dims, outermost first.
-    pub fn shape(&self) -> &Shape {
-        self.shared.shapes.get(self.shape)
-    }
-
-    /// Always row-major.
-    pub fn order(&self) -> Order {
-        Order::RowMajor
-    }
-
-    /// Absolute offset of the data.
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// Bytes that the data takes in the file, known whatever the dtype.
-    pub fn stored_len(&self) -> Option<u64> {
-        Some(self.len)
-    }
-
-    /// Bytes of the data, which is stored as it is.
-    pub fn nbytes(&self) -> Option<u64> {
-        Some(self.len)
-    }
-
-    /// The keys beside dtype, shape and offsets that the header has for the tensor, in its order.
-    pub fn extras(&self) -> impl Iterator<Item = Extra<'_>> {
-        self.shared.extras.of(self.ordinal)
-    }
-
-    /// The error that the dtype is unknown.
-    fn unsupported(&self) -> Error {
-        let name = self.dtype_code().name().into();
-        Error::Unsupported {
-            what: Unsupported::DType { name },
-            at: At::new(self.offset, "dtype").entry(self.ordinal.into()),
-            tensor: self.name().into(),
-        }
-    }
-}
-
-impl fmt::Debug for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry")
-            .field("name", &self.name())
-            .field("dtype", self.dtype_code())
-            .field("shape", self.shape())
-            .field("offset", &self.offset)
-            .field("stored_len", &self.len)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Archive {
     /// Opens the file at `path`: reads the header, none of the data.
     ///
@@ -129,7 +41,7 @@ impl Archive {
         Self::open_with(path, &ReadOptions::default())
     }
 
-    /// The same with options, such as limits of the caller's own.
+    /// Opens the file at `path` with `options`, such as limits of the caller's own.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -176,20 +88,21 @@ impl Archive {
         })
     }
 
-    /// What its entries know it by.
+    /// What a set finds it by.
     #[cfg(feature = "std")]
     pub(crate) fn id(&self) -> tensor_core::codec::ArchiveId {
         self.index.id
     }
 
-    /// All tensors, in the order of the header, which need not be that of the data.
-    pub fn entries(&self) -> &[Entry] {
-        &self.index.entries
+    /// All tensors, in the order of the header, which need not be that of the data: an iterator that also
+    /// gives the one at a position.
+    pub fn entries(&self) -> Entries<'_, Self> {
+        Entries::of(self)
     }
 
     /// The tensor of this name.
-    pub fn entry(&self, name: &str) -> Option<&Entry> {
-        self.index.find(name)
+    pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
+        self.entry_at(self.index.tensors.names.find(name)?)
     }
 
     /// The pairs of `__metadata__`, in the order of the header.
@@ -223,7 +136,7 @@ impl Archive {
     /// # Errors
     /// [`Error::Unsupported`] where the dtype is unknown, [`BuildError::ForeignEntry`] where the
     /// entry is another archive's, or what the source fails with.
-    pub fn read(&self, entry: &Entry) -> Result<Tensor> {
+    pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
         let (dtype, range) = self.locate(entry)?;
         let data = self.source.read(range)?;
         Tensor::new(dtype, entry.shape().clone(), data).map_err(|error| {
@@ -238,9 +151,9 @@ impl Archive {
     ///
     /// # Errors
     /// As [`read`](Self::read), and [`BuildError::BufferLength`].
-    pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
+    pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (_, range) = self.locate(entry)?;
-        let (expected, got) = (entry.len, out.len() as u64);
+        let (expected, got) = (entry.len(), out.len() as u64);
         if expected != got {
             let name = entry.name().to_string();
             return Err(BuildError::BufferLength {
@@ -257,7 +170,7 @@ impl Archive {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn data(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+    pub fn data(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         let (_, range) = self.locate(entry)?;
         Ok(Arc::new(Window::new(self.source.clone(), range)?))
     }
@@ -267,7 +180,7 @@ impl Archive {
     /// # Errors
     /// [`BuildError::ForeignEntry`] where the entry is another archive's, or what the source fails
     /// with.
-    pub fn stored(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+    pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         let range = self.range(entry)?;
         Ok(Arc::new(Window::new(self.source.clone(), range)?))
     }
@@ -297,20 +210,33 @@ impl Archive {
     }
 
     /// Where the entry's bytes are, after checking that it is ours.
-    fn range(&self, entry: &Entry) -> Result<Range<u64>> {
-        if entry.shared.id != self.index.id {
+    fn range(&self, entry: Entry<'_>) -> Result<Range<u64>> {
+        if !core::ptr::eq(entry.index, &*self.index) {
             return Err(BuildError::ForeignEntry.into());
         }
-        Ok(entry.offset..entry.offset.saturating_add(entry.len))
+        let offset = entry.offset();
+        Ok(offset..offset.saturating_add(entry.len()))
     }
 
     /// The same, and known.
-    fn locate(&self, entry: &Entry) -> Result<(DType, Range<u64>)> {
+    fn locate(&self, entry: Entry<'_>) -> Result<(DType, Range<u64>)> {
         let range = self.range(entry)?;
         match entry.dtype() {
             Some(dtype) => Ok((dtype, range)),
             None => Err(entry.unsupported()),
         }
+    }
+}
+
+impl HasEntries for Archive {
+    type Entry<'a> = Entry<'a>;
+
+    fn entry_count(&self) -> usize {
+        self.index.tensors.records.len()
+    }
+
+    fn entry_at(&self, position: usize) -> Option<Entry<'_>> {
+        Entry::of(&self.index, position)
     }
 }
 

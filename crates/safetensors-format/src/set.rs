@@ -4,6 +4,7 @@ mod index;
 mod write;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -11,9 +12,10 @@ use std::string::{String, ToString};
 use std::sync::Arc;
 use std::vec::Vec;
 
-use tensor_core::codec::{ArchiveId, FilePool, NameTable};
+use tensor_core::codec::{ArchiveId, FilePool, HasEntries, NameTable};
 use tensor_core::{
-    At, FileId, FileSource, Item, Kind, Outcome, Report, Source, Tensor, Value, VerifyOptions,
+    At, Entries, FileId, FileSource, Item, Kind, Outcome, Report, Source, Tensor, Value,
+    VerifyOptions,
 };
 
 use self::index::SetIndex;
@@ -59,12 +61,13 @@ struct Inner {
     shards: Vec<Shard>,
     /// Which shard has an archive's entries: the position in `shards`, by rising id.
     by_id: Vec<(ArchiveId, usize)>,
-    entries: Vec<Entry>,
+    /// The tensors of the index: the shard of each, and the position among its entries.
+    places: Vec<Place>,
     names: NameTable,
     metadata: Vec<MetaEntry>,
     index_metadata: Vec<(Box<str>, Box<str>)>,
     /// Tensors of shards that the index doesn't name there.
-    unlisted: Unlisted,
+    unlisted: Vec<Place>,
     /// What is odd and no fault.
     oddities: Vec<String>,
     /// What a reader that salvages went past.
@@ -76,6 +79,20 @@ struct Shard {
     path: PathBuf,
     /// `None` where it could not be opened.
     archive: Option<Archive>,
+}
+
+/// A tensor of a set.
+#[derive(Clone, Copy)]
+struct Place {
+    shard: u32,
+    entry: u32,
+}
+
+impl Place {
+    fn in_shards(self, shards: &[Shard]) -> Option<Entry<'_>> {
+        let archive = shards.get(place(self.shard))?.archive.as_ref()?;
+        archive.entry_at(place(self.entry))
+    }
 }
 
 impl Set {
@@ -110,9 +127,14 @@ impl Set {
             faults: Vec::new(),
         };
         let shards = reading.shards()?;
-        let (entries, unlisted) = reading.entries(&shards)?;
+        let (places, unlisted) = reading.places(&shards)?;
+        let entry_at = |at: usize| {
+            places
+                .get(at)
+                .and_then(|place: &Place| place.in_shards(&shards))
+        };
         let names =
-            NameTable::of_positions(entries.len(), |at| entries.get(at).map_or("", Entry::name));
+            NameTable::of_positions(places.len(), |at| entry_at(at).map_or("", Entry::name));
         // The index has no name twice.
         let names = names.map_err(|twice| {
             let at = At::new(0, "weight_map").entry(twice.second as u64);
@@ -124,7 +146,8 @@ impl Set {
         let by_id = archives.filter_map(|(at, archive)| Some((archive?.id(), at)));
         let mut oddities = Vec::new();
         let metadata = metadata_of(&shards, &mut oddities);
-        oddities.extend(total_size(&index, &entries));
+        let lens = (0..places.len()).filter_map(|at| entry_at(at)?.stored_len());
+        oddities.extend(total_size(&index, lens.fold(0, u64::saturating_add)));
         oddities.extend(strays(path, &shards));
         Ok(Self {
             inner: Arc::new(Inner {
@@ -133,7 +156,7 @@ impl Set {
                 id: source.file().cloned(),
                 by_id: by_id.collect(),
                 shards,
-                entries,
+                places,
                 names,
                 metadata,
                 index_metadata: index.metadata,
@@ -144,17 +167,16 @@ impl Set {
         })
     }
 
-    /// All tensors that the index names, shard by shard, each in the order of its header.
-    pub fn entries(&self) -> &[Entry] {
-        &self.inner.entries
+    /// All tensors that the index names, shard by shard, each in the order of its header: an iterator that
+    /// also gives the one at a position.
+    pub fn entries(&self) -> Entries<'_, Self> {
+        Entries::of(self)
     }
 
     /// The tensor of this name.
-    pub fn entry(&self, name: &str) -> Option<&Entry> {
-        let inner = &*self.inner;
-        inner
-            .entries
-            .get(inner.names.find(&inner.entries, Entry::name, name)?)
+    pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
+        let name_at = |at| self.entry_at(at).map_or("", Entry::name);
+        self.entry_at(self.inner.names.find_at(name_at, name)?)
     }
 
     /// The pairs of `__metadata__` of all shards. Of a key to which shards give several values there is
@@ -175,7 +197,7 @@ impl Set {
     }
 
     /// The shard that a tensor is in.
-    pub fn shard_of(&self, entry: &Entry) -> Option<&str> {
+    pub fn shard_of(&self, entry: Entry<'_>) -> Option<&str> {
         self.inner.shard(entry).map(|shard| &*shard.name)
     }
 
@@ -183,7 +205,7 @@ impl Set {
     ///
     /// # Errors
     /// [`BuildError::ForeignEntry`] where the entry is of another set.
-    pub fn archive_of(&self, entry: &Entry) -> Result<&Archive> {
+    pub fn archive_of(&self, entry: Entry<'_>) -> Result<&Archive> {
         let archive = self
             .inner
             .shard(entry)
@@ -225,11 +247,11 @@ impl Set {
     /// are no entries.
     pub fn unlisted(&self) -> impl Iterator<Item = (&str, &str)> {
         let inner = &*self.inner;
-        let shard = |at: usize| inner.shards.get(at).map_or("", |shard| &*shard.name);
-        inner
-            .unlisted
-            .iter()
-            .map(move |(at, entry)| (shard(*at), entry.name()))
+        let pair = |unlisted: &Place| {
+            let shard = inner.shards.get(place(unlisted.shard))?;
+            Some((&*shard.name, unlisted.in_shards(&inner.shards)?.name()))
+        };
+        inner.unlisted.iter().filter_map(pair)
     }
 
     /// What is odd, and no fault of the set: a `total_size` that isn't the tensors', shards in the folder
@@ -248,7 +270,7 @@ impl Set {
     ///
     /// # Errors
     /// As [`Archive::read`].
-    pub fn read(&self, entry: &Entry) -> Result<Tensor> {
+    pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
         self.in_shard(entry, |archive| archive.read(entry))
     }
 
@@ -256,7 +278,7 @@ impl Set {
     ///
     /// # Errors
     /// As [`Archive::read_into`].
-    pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
+    pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         self.in_shard(entry, |archive| archive.read_into(entry, out))
     }
 
@@ -264,7 +286,7 @@ impl Set {
     ///
     /// # Errors
     /// As [`Archive::data`].
-    pub fn data(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+    pub fn data(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         self.in_shard(entry, |archive| archive.data(entry))
     }
 
@@ -272,11 +294,11 @@ impl Set {
     ///
     /// # Errors
     /// As [`Archive::stored`].
-    pub fn stored(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+    pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         self.in_shard(entry, |archive| archive.stored(entry))
     }
 
-    fn in_shard<T>(&self, entry: &Entry, work: impl FnOnce(&Archive) -> Result<T>) -> Result<T> {
+    fn in_shard<T>(&self, entry: Entry<'_>, work: impl FnOnce(&Archive) -> Result<T>) -> Result<T> {
         let shard = self.inner.shard(entry).ok_or(BuildError::ForeignEntry)?;
         let archive = shard.archive.as_ref().ok_or(BuildError::ForeignEntry)?;
         work(archive).map_err(|error| match error.kind() {
@@ -346,14 +368,29 @@ impl Set {
     }
 }
 
+impl HasEntries for Set {
+    type Entry<'a> = Entry<'a>;
+
+    fn entry_count(&self) -> usize {
+        self.inner.places.len()
+    }
+
+    fn entry_at(&self, position: usize) -> Option<Entry<'_>> {
+        self.inner
+            .places
+            .get(position)?
+            .in_shards(&self.inner.shards)
+    }
+}
+
 impl Inner {
-    fn position(&self, entry: &Entry) -> Option<usize> {
-        let id = entry.shared.id;
+    fn position(&self, entry: Entry<'_>) -> Option<usize> {
+        let id = entry.index.id;
         let at = self.by_id.binary_search_by_key(&id, |&(id, _)| id).ok()?;
         self.by_id.get(at).map(|&(_, shard)| shard)
     }
 
-    fn shard(&self, entry: &Entry) -> Option<&Shard> {
+    fn shard(&self, entry: Entry<'_>) -> Option<&Shard> {
         self.shards.get(self.position(entry)?)
     }
 }
@@ -363,13 +400,10 @@ impl fmt::Debug for Set {
         f.debug_struct("Set")
             .field("path", &self.inner.path)
             .field("shards", &self.inner.shards.len())
-            .field("entries", &self.inner.entries.len())
+            .field("entries", &self.inner.places.len())
             .finish_non_exhaustive()
     }
 }
-
-/// Tensors that the index doesn't name in the shard with this number.
-type Unlisted = Vec<(usize, Entry)>;
 
 /// A set while it is opened.
 struct Reading<'a> {
@@ -419,23 +453,32 @@ impl Reading<'_> {
     }
 
     /// The tensors that are where the index has them, and those that it doesn't have.
-    fn entries(&mut self, shards: &[Shard]) -> Result<(Vec<Entry>, Unlisted)> {
-        let mut entries = Vec::new();
-        let mut unlisted = Vec::new();
-        for (at, shard) in shards.iter().enumerate() {
-            let Some(archive) = &shard.archive else {
-                continue;
-            };
-            for entry in archive.entries() {
+    fn places(&mut self, shards: &[Shard]) -> Result<(Vec<Place>, Vec<Place>)> {
+        let (mut listed, mut unlisted) = (Vec::new(), Vec::new());
+        for (shard, of) in (0u32..).zip(shards) {
+            for (at, entry) in (0u32..).zip(of.archive.iter().flat_map(Archive::entries)) {
+                let place = Place { shard, entry: at };
                 match self.index.find(entry.name()) {
-                    Some((number, meant)) if place(meant) == at => {
+                    Some((number, meant)) if meant == shard => {
                         if let Some(found) = self.found.get_mut(number) {
                             *found = true;
                         }
-                        entries.push(entry.clone());
+                        listed.push(place);
                     }
-                    _ => unlisted.push((at, entry.clone())),
+                    _ => unlisted.push(place),
                 }
+            }
+        }
+        self.check_found(shards, &unlisted)?;
+        Ok((listed, unlisted))
+    }
+
+    /// Every tensor of the index is in the shard that it names.
+    fn check_found(&mut self, shards: &[Shard], unlisted: &[Place]) -> Result<()> {
+        let mut elsewhere: HashMap<&str, u32> = HashMap::new();
+        for place in unlisted {
+            if let Some(entry) = place.in_shards(shards) {
+                elsewhere.entry(entry.name()).or_insert(place.shard);
             }
         }
         for number in 0..self.index.len() {
@@ -450,8 +493,7 @@ impl Reading<'_> {
                 continue;
             }
             let name = self.index.name(number);
-            let elsewhere = unlisted.iter().find(|(_, entry)| entry.name() == name);
-            let elsewhere = elsewhere.and_then(|(at, _)| shards.get(*at));
+            let elsewhere = elsewhere.get(name).and_then(|at| shards.get(place(*at)));
             let error = Error::Invalid {
                 rule: match elsewhere {
                     Some(_) => Rule::SetShard,
@@ -463,7 +505,7 @@ impl Reading<'_> {
             };
             self.fault(error.in_file(&shard.path))?;
         }
-        Ok((entries, unlisted))
+        Ok(())
     }
 }
 
@@ -514,11 +556,9 @@ fn metadata_of(shards: &[Shard], oddities: &mut Vec<String>) -> Vec<MetaEntry> {
     metadata
 }
 
-/// Whether `total_size` is what the tensors take.
-fn total_size(index: &SetIndex, entries: &[Entry]) -> Option<String> {
+/// Whether `total_size` is what the tensors take: `sum`.
+fn total_size(index: &SetIndex, sum: u64) -> Option<String> {
     let json = index.total_size.as_deref()?;
-    let lens = entries.iter().filter_map(Entry::stored_len);
-    let sum = lens.fold(0u64, u64::saturating_add);
     let is_sum = match json::decode(json) {
         Value::Int(value) => value == i128::from(sum),
         #[allow(clippy::cast_precision_loss, reason = "so is what it is compared with")]

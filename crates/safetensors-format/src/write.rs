@@ -30,9 +30,9 @@ use crate::{Archive, BuildError, DTypeCode, Entry, Error, Result};
 /// assert!(builder.data_reordered());
 ///
 /// let archive = Archive::from_bytes(builder.to_vec()?)?;
-/// let names: Vec<&str> = archive.entries().iter().map(|entry| entry.name()).collect();
+/// let names: Vec<&str> = archive.entries().map(|entry| entry.name()).collect();
 /// assert_eq!(names, ["mask", "steps"]);
-/// assert_eq!(archive.entries()[1].offset() % 4, 0);
+/// assert_eq!(archive.entries().get(1).ok_or("no tensor")?.offset() % 4, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Builder {
@@ -208,11 +208,11 @@ impl Builder {
     ///
     /// # Errors
     /// [`BuildError`] where the name is taken, and as [`Archive::stored`].
-    pub fn copy(&mut self, archive: &Archive, entry: &Entry) -> Result<&mut Self> {
+    pub fn copy(&mut self, archive: &Archive, entry: Entry<'_>) -> Result<&mut Self> {
         self.copy_as(entry.name(), archive, entry)
     }
 
-    /// The same under another name.
+    /// Adds a tensor of an archive as it is there, under another name.
     ///
     /// # Errors
     /// As [`copy`](Self::copy).
@@ -220,7 +220,7 @@ impl Builder {
         &mut self,
         name: impl Into<String>,
         archive: &Archive,
-        entry: &Entry,
+        entry: Entry<'_>,
     ) -> Result<&mut Self> {
         let data = archive.stored(entry)?;
         let (code, shape) = (entry.dtype_code().clone(), entry.shape().clone());
@@ -232,7 +232,7 @@ impl Builder {
     ///
     /// # Errors
     /// [`BuildError::NoTensor`] where none was added yet.
-    pub fn extras_like(&mut self, entry: &Entry) -> Result<&mut Self> {
+    pub fn extras_like(&mut self, entry: Entry<'_>) -> Result<&mut Self> {
         let tensor = self.tensors.last_mut().ok_or(BuildError::NoTensor)?;
         tensor.extras = extras_of(entry);
         Ok(self)
@@ -497,7 +497,7 @@ pub(crate) struct Plan {
     pub(crate) file_len: u64,
 }
 
-pub(crate) fn extras_of(entry: &Entry) -> Vec<(String, String)> {
+pub(crate) fn extras_of(entry: Entry<'_>) -> Vec<(String, String)> {
     let extras = entry.extras();
     let pairs = extras.map(|extra| (extra.key().to_string(), extra.json().to_string()));
     pairs.collect()

@@ -159,9 +159,27 @@ impl Names {
         self.ends.try_reserve_exact(names)
     }
 
+    /// Makes room for so many more bytes of the names' text, if there is memory for them.
+    ///
+    /// # Errors
+    /// That there is none.
+    pub fn try_reserve_text(&mut self, bytes: usize) -> Result<(), TryReserveError> {
+        self.text.try_reserve_exact(bytes)
+    }
+
+    /// Bytes of the text of all names so far.
+    pub fn text_len(&self) -> usize {
+        self.text.len()
+    }
+
     /// Adds a name, which is found only after [`index`](Self::index).
     pub fn push(&mut self, name: &str) {
-        self.text.push_str(name);
+        self.push_with(|text| text.push_str(name));
+    }
+
+    /// Adds the name that `append` appends to the text of those before it.
+    pub fn push_with(&mut self, append: impl FnOnce(&mut String)) {
+        append(&mut self.text);
         self.ends.push(self.text.len());
     }
 
@@ -176,7 +194,7 @@ impl Names {
     /// Makes the table of all names, and gives back what was reserved for more.
     ///
     /// # Errors
-    /// The first name that is there twice.
+    /// The first duplicate name.
     pub fn index(&mut self) -> Result<(), DuplicateName> {
         self.text.shrink_to_fit();
         self.ends.shrink_to_fit();

@@ -61,7 +61,7 @@ pub enum Entry<'a> {
     Ztensor(&'a ztensor_format::Entry),
     /// Of a burnpack file.
     #[cfg(feature = "burnpack")]
-    Burnpack(&'a burnpack_format::Entry),
+    Burnpack(burnpack_format::Entry<'a>),
     /// Of an AERO file.
     #[cfg(feature = "aero")]
     Aero(aero_format::Entry<'a>),
@@ -73,10 +73,10 @@ pub enum Entry<'a> {
     Primitiv(&'a primitiv_format::Entry),
     /// Of a safetensors file.
     #[cfg(feature = "safetensors")]
-    Safetensors(&'a safetensors_format::Entry),
+    Safetensors(safetensors_format::Entry<'a>),
     /// Of a set of safetensors files.
     #[cfg(feature = "safetensors")]
-    SafetensorsSet(&'a safetensors_format::Entry),
+    SafetensorsSet(safetensors_format::Entry<'a>),
     /// Never there.
     #[doc(hidden)]
     Never(&'a Infallible),
@@ -576,7 +576,7 @@ impl HasEntries for Archive {
             #[cfg(feature = "ztensor")]
             Self::Ztensor(archive) => archive.entries().get(position).map(Entry::Ztensor),
             #[cfg(feature = "burnpack")]
-            Self::Burnpack(archive) => archive.entries().get(position).map(Entry::Burnpack),
+            Self::Burnpack(archive) => archive.entry_at(position).map(Entry::Burnpack),
             #[cfg(feature = "aero")]
             Self::Aero(archive) => archive.entry_at(position).map(Entry::Aero),
             #[cfg(feature = "aero")]
@@ -584,9 +584,9 @@ impl HasEntries for Archive {
             #[cfg(feature = "primitiv")]
             Self::Primitiv(archive) => archive.entries().get(position).map(Entry::Primitiv),
             #[cfg(feature = "safetensors")]
-            Self::Safetensors(archive) => archive.entries().get(position).map(Entry::Safetensors),
+            Self::Safetensors(archive) => archive.entry_at(position).map(Entry::Safetensors),
             #[cfg(feature = "safetensors")]
-            Self::SafetensorsSet(set) => set.entries().get(position).map(Entry::SafetensorsSet),
+            Self::SafetensorsSet(set) => set.entry_at(position).map(Entry::SafetensorsSet),
             Self::Never(never) => never_there(never),
         }
     }

@@ -119,15 +119,15 @@ pub(crate) enum Native {
     /// One whose dtype has no meaning here: its code, and the data as stored.
     #[cfg(feature = "aero")]
     AeroCoded(aero_format::DTypeCode),
-    /// The tensor itself, with its dtype as spelled and the data as stored.
+    /// The tensor itself, with its dtype as spelled and the data as stored: its archive, and its position there.
     #[cfg(feature = "burnpack")]
-    Burnpack(Box<(burnpack_format::Archive, burnpack_format::Entry)>),
+    Burnpack(Box<(burnpack_format::Archive, usize)>),
     /// The parts of its address.
     #[cfg(feature = "primitiv")]
     Primitiv(Box<[String]>),
-    /// The tensor itself, with its dtype, its extra keys and its bytes.
+    /// The tensor itself, with its dtype, its extra keys and its bytes: its archive, and its position there.
     #[cfg(feature = "safetensors")]
-    Safetensors(Box<(safetensors_format::Archive, safetensors_format::Entry)>),
+    Safetensors(Box<(safetensors_format::Archive, usize)>),
     /// How it was stored, with all custom fields.
     #[cfg(feature = "ztensor")]
     Ztensor(Box<ztensor_format::TensorOptions>),

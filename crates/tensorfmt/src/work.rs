@@ -72,9 +72,8 @@ impl ReadOptions {
 /// Bytes that an open archive takes for a tensor.
 fn open(format: Format) -> u64 {
     match format {
-        Format::Safetensors => 100,
         Format::Ztensor => 200,
-        Format::Aero => 80,
+        Format::Aero | Format::Burnpack | Format::Safetensors => 80,
         _ => 220,
     }
 }

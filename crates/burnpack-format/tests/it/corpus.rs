@@ -75,7 +75,7 @@ fn check(archive: &Archive, manifest: &Value, name: &str) {
     }
 }
 
-fn check_tensor(archive: &Archive, entry: &Entry, tensor: &Value, name: &str) {
+fn check_tensor(archive: &Archive, entry: Entry<'_>, tensor: &Value, name: &str) {
     let dtype = match entry.dtype_code().name() {
         "Flex32" => "flex32",
         "QFloat" => "qfloat",

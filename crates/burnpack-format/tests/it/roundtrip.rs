@@ -270,7 +270,7 @@ fn older_generations_are_written_in_their_spelling() {
     ] {
         let file = one(code.clone(), &[1; 5]).compat(compat).to_vec().unwrap();
         let archive = Archive::from_bytes(file).unwrap();
-        let scheme = archive.entries()[0].scheme().unwrap();
+        let scheme = archive.entries().get(0).unwrap().scheme().unwrap();
         assert_eq!(scheme.generation, generation);
         let explicit = (generation == QuantGeneration::Old).then_some(QuantParam::F32);
         assert_eq!((scheme.tensor, scheme.block), (explicit, None));
@@ -360,12 +360,12 @@ fn a_copy_spells_an_unknown_dtype_as_the_file_does() {
         // Under another name, which moves everything behind it.
         let archive = Archive::from_bytes(file).unwrap();
         let mut builder = Builder::new();
-        let code = archive.entries()[0].dtype_code().clone();
+        let code = archive.entries().get(0).unwrap().dtype_code().clone();
         for entry in archive.entries() {
             let name = format!("copied.{}", entry.name());
             builder.copy_as(name, &archive, entry).unwrap();
         }
         let copy = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
-        assert_eq!(*copy.entries()[0].dtype_code(), code, "{name}");
+        assert_eq!(*copy.entries().get(0).unwrap().dtype_code(), code, "{name}");
     }
 }

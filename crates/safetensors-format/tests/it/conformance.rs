@@ -143,7 +143,7 @@ fn extra_keys_come_in_order_with_their_values() {
         "b":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},
         "c":{"dtype":"U8","shape":[0],"data_offsets":[0,0],"z":0.5}}"#;
     let archive = Archive::from_bytes(file(header, &[])).unwrap();
-    let extras: Vec<_> = archive.entries()[0].extras().collect();
+    let extras: Vec<_> = archive.entries().get(0).unwrap().extras().collect();
     let pairs: Vec<_> = extras
         .iter()
         .map(|extra| (extra.key(), extra.json()))
@@ -155,8 +155,8 @@ fn extra_keys_come_in_order_with_their_values() {
     let list = Value::List(vec![Value::Int(1), Value::Null]);
     assert_eq!(extras[0].value(), Value::Map(vec![("k".into(), list)]));
     assert_eq!(extras[1].value(), Value::from("\n"));
-    assert_eq!(archive.entries()[1].extras().count(), 0);
-    let last: Vec<_> = archive.entries()[2].extras().collect();
+    assert_eq!(archive.entries().get(1).unwrap().extras().count(), 0);
+    let last: Vec<_> = archive.entries().get(2).unwrap().extras().collect();
     assert_eq!((last.len(), last[0].value()), (1, Value::Float(0.5)));
 }
 

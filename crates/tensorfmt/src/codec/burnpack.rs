@@ -69,7 +69,7 @@ fn value(scalar: &Scalar) -> Value {
     }
 }
 
-impl<'a> DescribeEntry<'a> for &'a Entry {
+impl<'a> DescribeEntry<'a> for Entry<'a> {
     fn stored_bytes(self) -> Option<u64> {
         self.stored_len()
     }
@@ -99,7 +99,7 @@ impl<'a> DescribeEntry<'a> for &'a Entry {
 }
 
 /// A tensor with its parameter id; a bool held as u32 enters as one byte per element.
-pub(crate) fn model_tensor(archive: &Archive, entry: &Entry, about: About) -> ModelTensor {
+pub(crate) fn model_tensor(archive: &Archive, entry: Entry<'_>, about: About) -> ModelTensor {
     let wide = entry.bool_store() == Some(BoolStore::U32);
     let data = if wide {
         archive.bools(entry)
@@ -133,10 +133,21 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry, about: About) -> Mo
     }
     // What is read as one byte each may be more in the file.
     if about == About::Home || wide {
-        let own = (archive.clone(), entry.clone());
+        let own = (archive.clone(), entry.position());
         tensor.native = Some(Native::Burnpack(Box::new(own)));
     }
     tensor
+}
+
+/// The archive that a tensor comes from, and its entry there.
+fn own(native: Option<&Native>) -> Option<(&Archive, Entry<'_>)> {
+    match native {
+        Some(Native::Burnpack(own)) => {
+            let (archive, position) = &**own;
+            Some((archive, archive.entries().get(*position)?))
+        }
+        _ => None,
+    }
 }
 
 /// How many elements of a bool held as u32 are neither 0 nor 1, and so don't fit a byte.
@@ -144,10 +155,9 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry, about: About) -> Mo
 /// # Errors
 /// What reading the elements fails with.
 pub(crate) fn wide_truths(native: Option<&Native>) -> Result<u64> {
-    let Some(Native::Burnpack(own)) = native else {
+    let Some((archive, entry)) = own(native) else {
         return Ok(0);
     };
-    let (archive, entry) = &**own;
     if entry.bool_store() != Some(BoolStore::U32) {
         return Ok(0);
     }
@@ -184,9 +194,8 @@ pub(crate) fn build(
         None => Compat::AsSpelled,
     };
     builder.compat(compat);
-    let packed = |tensor: &Prepared| match &tensor.native {
-        Some(Native::Burnpack(own)) => own.0.layout() == Layout::Packed,
-        _ => false,
+    let packed = |tensor: &Prepared| {
+        own(tensor.native.as_ref()).is_some_and(|(archive, _)| archive.layout() == Layout::Packed)
     };
     if tensors.iter().any(packed) {
         let reason = "aligned as from Burn 0.20 on, no longer packed";
@@ -267,11 +276,10 @@ pub(crate) fn build(
             native,
             ..
         } = tensor;
-        match (native, spelled.as_deref()) {
-            (Some(Native::Burnpack(own)), _) => {
-                let (archive, entry) = *own;
+        match (own(native.as_ref()), spelled.as_deref()) {
+            (Some((archive, entry)), _) => {
                 losses.extend(respelled(&name, entry.dtype_code(), compat));
-                builder.copy_as(&name, &archive, &entry)?;
+                builder.copy_as(&name, archive, entry)?;
             }
             (_, Some("Flex32")) if dtype == DType::F32 => {
                 builder.coded(&name, DTypeCode::Flex32, shape, data)?;
@@ -304,9 +312,8 @@ pub(crate) fn build(
 /// are, or the metadata says that this release wrote it.
 fn has_plain_bools(model: &Model, tensors: &[Prepared]) -> bool {
     let plain = |tensor: &Prepared| {
-        let native = tensor.native.as_ref();
-        matches!(native, Some(Native::Burnpack(own))
-            if own.1.bool_store() == Some(BoolStore::Legacy))
+        let own = own(tensor.native.as_ref());
+        own.is_some_and(|(_, entry)| entry.bool_store() == Some(BoolStore::Legacy))
     };
     let text = |key: &str| {
         let pair = model.metadata.iter().find(|(known, _)| known == key);

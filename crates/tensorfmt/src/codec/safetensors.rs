@@ -45,7 +45,7 @@ impl Describe for Set {
     }
 }
 
-impl<'a> DescribeEntry<'a> for &'a Entry {
+impl<'a> DescribeEntry<'a> for Entry<'a> {
     fn stored_bytes(self) -> Option<u64> {
         self.stored_len()
     }
@@ -65,7 +65,7 @@ impl<'a> DescribeEntry<'a> for &'a Entry {
 }
 
 /// A tensor with its bytes as they are stored, whatever its dtype.
-pub(crate) fn model_tensor(archive: &Archive, entry: &Entry, about: About) -> ModelTensor {
+pub(crate) fn model_tensor(archive: &Archive, entry: Entry<'_>, about: About) -> ModelTensor {
     let mut tensor = super::tensor(
         entry.name(),
         entry.dtype(),
@@ -80,14 +80,14 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry, about: About) -> Mo
     // Keys of the tensor's own are to be told where they are lost.
     let has_extras = || Entry::extras(entry).next().is_some();
     if about == About::Home || about == About::Elsewhere && has_extras() {
-        let own = (archive.clone(), entry.clone());
+        let own = (archive.clone(), entry.position());
         tensor.native = Some(Native::Safetensors(Box::new(own)));
     }
     tensor
 }
 
 /// The same of a set, where the shard that has the tensor stands for the file.
-pub(crate) fn set_tensor(set: &Set, entry: &Entry, about: About) -> ModelTensor {
+pub(crate) fn set_tensor(set: &Set, entry: Entry<'_>, about: About) -> ModelTensor {
     match set.archive_of(entry) {
         Ok(archive) => model_tensor(archive, entry, about),
         // An entry of another set, which nothing here hands out.
@@ -102,13 +102,21 @@ pub(crate) fn set_tensor(set: &Set, entry: &Entry, about: About) -> ModelTensor 
     }
 }
 
-/// The keys of a tensor's own.
-pub(crate) fn extras(native: &Native) -> impl Iterator<Item = (String, Value)> {
-    let entry = match native {
-        Native::Safetensors(own) => Some(&own.1),
+/// The archive that a tensor comes from, and its entry there.
+fn own(native: &Native) -> Option<(&Archive, Entry<'_>)> {
+    match native {
+        Native::Safetensors(own) => {
+            let (archive, position) = &**own;
+            Some((archive, archive.entries().get(*position)?))
+        }
         #[allow(unreachable_patterns, reason = "a build may have one codec only")]
         _ => None,
-    };
+    }
+}
+
+/// The keys of a tensor's own.
+pub(crate) fn extras(native: &Native) -> impl Iterator<Item = (String, Value)> {
+    let entry = own(native).map(|(_, entry)| entry);
     let extras = entry.into_iter().flat_map(Entry::extras);
     extras.map(|extra| (extra.key().to_owned(), extra.value()))
 }
@@ -207,9 +215,8 @@ pub(crate) fn build(
     }
     for tensor in shrinking(tensors) {
         let (name, dtype, shape) = (tensor.name, tensor.dtype, tensor.shape);
-        match &tensor.native {
-            Some(Native::Safetensors(own)) => {
-                let (archive, entry) = &**own;
+        match tensor.native.as_ref().and_then(own) {
+            Some((archive, entry)) => {
                 if entry.dtype().unwrap_or(DType::Opaque) == dtype && *entry.shape() == shape {
                     builder.copy_as(name, archive, entry)?;
                     continue;

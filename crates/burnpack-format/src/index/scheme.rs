@@ -1,0 +1,309 @@
+//! Quantization schemes, of which two generations are spelled in two ways.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use ciborium_ll::Header as Head;
+
+use super::parser::{Parser, put, unique};
+use crate::cbor::{Parsed, fault, is_null};
+use crate::quant::{
+    BlockSize, QuantBlock, QuantGeneration, QuantMode, QuantParam, QuantScheme, QuantStore,
+    QuantValue,
+};
+use crate::{DTypeCode, Rule};
+
+impl Parser<'_> {
+    /// "Quantization": a scheme of either generation.
+    pub(super) fn scheme(&mut self) -> Parsed<DTypeCode> {
+        let start = self.cbor.position();
+        let Head::Map(mut left) = self.cbor.value()? else {
+            return fault(Rule::Scheme { key: "QFloat" }, start);
+        };
+        let mut strange = None;
+        let (mut value, mut store, mut mode) = (None, None, None);
+        let (mut param, mut level) = (None, None);
+        let (mut tensor, mut block) = (None, None);
+        let mut unknown = Vec::new();
+        while self.cbor.more(&mut left)? {
+            let at = self.cbor.position();
+            let key = self.key()?;
+            match &*key {
+                b"value" => {
+                    let known = self.named("value", QuantValue::from_name, &mut strange)?;
+                    put(&mut value, known, at)?;
+                }
+                b"store" => {
+                    let known = self.store(&mut strange)?;
+                    put(&mut store, known, at)?;
+                }
+                b"mode" => {
+                    let known = self.named("mode", QuantMode::from_name, &mut strange)?;
+                    put(&mut mode, known, at)?;
+                }
+                b"param" => {
+                    let known = self.named("param", QuantParam::from_name, &mut strange)?;
+                    put(&mut param, known, at)?;
+                }
+                b"level" => {
+                    let known = self.level(&mut strange)?;
+                    put(&mut level, known, at)?;
+                }
+                b"tensor" => {
+                    let head = self.cbor.value()?;
+                    let known = if is_null(head) {
+                        Some(None)
+                    } else {
+                        let from = QuantParam::from_name;
+                        self.named_from(head, "tensor", from, &mut strange)?
+                            .map(Some)
+                    };
+                    put(&mut tensor, known, at)?;
+                }
+                b"block" => {
+                    let known = self.block(&mut strange)?;
+                    put(&mut block, known, at)?;
+                }
+                _ => self.unknown_key(&mut unknown, key, at)?,
+            }
+        }
+        unique(&mut unknown, start)?;
+        let need = |there: bool, key| {
+            if there {
+                Ok(())
+            } else {
+                fault(Rule::Scheme { key }, start)
+            }
+        };
+        need(value.is_some(), "value")?;
+        need(store.is_some(), "store")?;
+        need(mode.is_some(), "mode")?;
+        let old = param.is_some() || level.is_some();
+        if old {
+            need(param.is_some(), "param")?;
+            need(level.is_some(), "level")?;
+            need(tensor.is_none(), "tensor")?;
+            need(block.is_none(), "block")?;
+            self.seen.old_scheme = true;
+        } else {
+            self.seen.new_scheme = true;
+        }
+        if let Some(strange) = strange {
+            let name = Cow::Owned(format!("QFloat({strange})"));
+            return Ok(DTypeCode::Unknown(self.kept(name, start)?));
+        }
+        let (Some(Some(value)), Some(Some(store)), Some(Some(mode))) = (value, store, mode) else {
+            return fault(Rule::Scheme { key: "QFloat" }, start);
+        };
+        let mut scheme = QuantScheme::new(value, store, mode);
+        if let (Some(Some(param)), Some(Some(level))) = (param, level) {
+            scheme.generation = QuantGeneration::Old;
+            match level {
+                Level::Tensor => scheme.tensor = Some(param),
+                Level::Block(size) => scheme.block = Some(QuantBlock { size, dtype: param }),
+            }
+        } else {
+            scheme.tensor = tensor.flatten().flatten();
+            scheme.block = block.flatten().flatten();
+        }
+        Ok(DTypeCode::QFloat(Box::new(scheme)))
+    }
+
+    /// A text that is one of a list of names, `None`, noted in `strange`, where it is another.
+    fn named<T>(
+        &mut self,
+        key: &'static str,
+        from_name: impl Fn(&str) -> Option<T>,
+        strange: &mut Option<String>,
+    ) -> Parsed<Option<T>> {
+        let head = self.cbor.value()?;
+        self.named_from(head, key, from_name, strange)
+    }
+
+    /// The same where the head was read.
+    fn named_from<T>(
+        &mut self,
+        head: Head,
+        key: &'static str,
+        from_name: impl Fn(&str) -> Option<T>,
+        strange: &mut Option<String>,
+    ) -> Parsed<Option<T>> {
+        let Head::Text(len) = head else {
+            return fault(Rule::Scheme { key }, self.cbor.position());
+        };
+        let name = self.cbor.text(len)?;
+        let known = from_name(&name);
+        if known.is_none() {
+            strange.get_or_insert_with(|| format!("{key} {name}"));
+        }
+        Ok(known)
+    }
+
+    fn store(&mut self, strange: &mut Option<String>) -> Parsed<Option<QuantStore>> {
+        let rule = Rule::Scheme { key: "store" };
+        let from_name = |name: &str| match name {
+            "Native" => Some(QuantStore::Native),
+            "U32" => Some(QuantStore::PackedU32(0)),
+            _ => None,
+        };
+        let start = self.cbor.position();
+        let mut left = match self.cbor.value()? {
+            Head::Map(left) => left,
+            head => return self.named_from(head, "store", from_name, strange),
+        };
+        if !self.cbor.more(&mut left)? {
+            return fault(rule, start);
+        }
+        let key = self.key()?;
+        let store = match &*key {
+            b"PackedNative" => Some(QuantStore::PackedNative(self.cbor.unsigned(rule)?)),
+            b"PackedU32" => Some(QuantStore::PackedU32(self.cbor.unsigned(rule)?)),
+            _ => {
+                self.strange_key("store", &key, strange)?;
+                None
+            }
+        };
+        if self.cbor.more(&mut left)? {
+            return fault(rule, start);
+        }
+        Ok(store)
+    }
+
+    fn level(&mut self, strange: &mut Option<String>) -> Parsed<Option<Level>> {
+        let rule = Rule::Scheme { key: "level" };
+        let from_name = |name: &str| (name == "Tensor").then_some(Level::Tensor);
+        let start = self.cbor.position();
+        let mut left = match self.cbor.value()? {
+            Head::Map(left) => left,
+            head => return self.named_from(head, "level", from_name, strange),
+        };
+        if !self.cbor.more(&mut left)? {
+            return fault(rule, start);
+        }
+        let key = self.key()?;
+        let level = match &*key {
+            b"Block" => {
+                let head = self.cbor.value()?;
+                Some(Level::Block(self.block_size(head, "level")?))
+            }
+            _ => {
+                self.strange_key("level", &key, strange)?;
+                None
+            }
+        };
+        if self.cbor.more(&mut left)? {
+            return fault(rule, start);
+        }
+        Ok(level)
+    }
+
+    /// Reads past the value of a variant that is not known.
+    fn strange_key(&mut self, field: &str, key: &[u8], strange: &mut Option<String>) -> Parsed<()> {
+        let Ok(name) = core::str::from_utf8(key) else {
+            return fault(Rule::CborUtf8, self.cbor.position());
+        };
+        strange.get_or_insert_with(|| format!("{field} {name}"));
+        self.cbor.skip()
+    }
+
+    /// `null`, or a map of `size` and `dtype`.
+    fn block(&mut self, strange: &mut Option<String>) -> Parsed<Option<Option<QuantBlock>>> {
+        let rule = Rule::Scheme { key: "block" };
+        let start = self.cbor.position();
+        let mut left = match self.cbor.value()? {
+            Head::Map(left) => left,
+            head if is_null(head) => return Ok(Some(None)),
+            _ => return fault(rule, start),
+        };
+        let (mut size, mut dtype) = (None, None);
+        let mut unknown = Vec::new();
+        while self.cbor.more(&mut left)? {
+            let at = self.cbor.position();
+            let key = self.key()?;
+            match &*key {
+                b"size" => {
+                    let head = self.cbor.value()?;
+                    let value = self.block_size(head, "block")?;
+                    put(&mut size, value, at)?;
+                }
+                b"dtype" => {
+                    let known = self.named("block", QuantParam::from_name, strange)?;
+                    put(&mut dtype, known, at)?;
+                }
+                _ => self.unknown_key(&mut unknown, key, at)?,
+            }
+        }
+        unique(&mut unknown, start)?;
+        match (size, dtype) {
+            (Some(size), Some(dtype)) => Ok(dtype.map(|dtype| Some(QuantBlock { size, dtype }))),
+            _ => fault(rule, start),
+        }
+    }
+
+    /// `{"storage": [5 numbers], "len": n}`.
+    fn block_size(&mut self, head: Head, key: &'static str) -> Parsed<BlockSize> {
+        let rule = Rule::Scheme { key };
+        let start = self.cbor.position();
+        let Head::Map(mut left) = head else {
+            return fault(rule, start);
+        };
+        let (mut storage, mut len) = (None, None);
+        let mut unknown = Vec::new();
+        while self.cbor.more(&mut left)? {
+            let at = self.cbor.position();
+            let key = self.key()?;
+            match &*key {
+                b"storage" => {
+                    let value = self.storage(rule)?;
+                    put(&mut storage, value, at)?;
+                }
+                b"len" => {
+                    let value = self.byte(rule)?;
+                    put(&mut len, value, at)?;
+                }
+                _ => self.unknown_key(&mut unknown, key, at)?,
+            }
+        }
+        unique(&mut unknown, start)?;
+        let size = storage.zip(len);
+        match size.and_then(|(storage, len)| BlockSize::from_storage(storage, len)) {
+            Some(size) => Ok(size),
+            None => fault(rule, start),
+        }
+    }
+
+    fn storage(&mut self, rule: Rule) -> Parsed<[u8; BlockSize::MAX_RANK]> {
+        let at = self.cbor.position();
+        let Head::Array(mut left) = self.cbor.value()? else {
+            return fault(rule, at);
+        };
+        let mut storage = [0; BlockSize::MAX_RANK];
+        for byte in &mut storage {
+            if !self.cbor.more(&mut left)? {
+                return fault(rule, at);
+            }
+            *byte = self.byte(rule)?;
+        }
+        if self.cbor.more(&mut left)? {
+            return fault(rule, at);
+        }
+        Ok(storage)
+    }
+
+    fn byte(&mut self, rule: Rule) -> Parsed<u8> {
+        let at = self.cbor.position();
+        match u8::try_from(self.cbor.unsigned(rule)?) {
+            Ok(byte) => Ok(byte),
+            Err(_) => fault(rule, at),
+        }
+    }
+}
+
+/// `level` of an old scheme.
+enum Level {
+    Tensor,
+    Block(BlockSize),
+}
