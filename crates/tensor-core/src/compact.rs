@@ -178,9 +178,18 @@ impl Names {
     /// # Errors
     /// The first name that is there twice.
     pub fn index(&mut self) -> Result<(), DuplicateName> {
+        self.index_first(self.ends.len())
+    }
+
+    /// Makes the table of the first `names` names alone; the others have a position, but are not found.
+    ///
+    /// # Errors
+    /// The first name among them that is there twice.
+    pub fn index_first(&mut self, names: usize) -> Result<(), DuplicateName> {
         self.text.shrink_to_fit();
         self.ends.shrink_to_fit();
-        self.table = NameTable::of_positions(self.ends.len(), |at| self.get(at))?;
+        let names = names.min(self.ends.len());
+        self.table = NameTable::of_positions(names, |at| self.get(at))?;
         Ok(())
     }
 
@@ -364,6 +373,10 @@ mod tests {
         );
         assert_eq!(names.find("layer.500"), Some(500));
         assert_eq!((names.find(""), names.find("layer")), (Some(1000), None));
+        names.push("layer.7");
+        assert_eq!(names.index().unwrap_err().second, 1001);
+        names.index_first(1001).unwrap();
+        assert_eq!((names.find("layer.7"), names.get(1001)), (Some(7), "layer.7"));
     }
 
     #[test]
