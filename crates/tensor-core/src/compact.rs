@@ -120,6 +120,35 @@ impl<A: ?Sized> fmt::Debug for Entries<'_, A> {
     }
 }
 
+/// By how much a list grows that has no room for `more`: as much again while it is short, later an eighth, so
+/// that what a long one has to spare is little beside the file.
+pub(crate) fn step(len: usize, capacity: usize, more: usize) -> usize {
+    const LONG: usize = 1 << 16;
+    if capacity.saturating_sub(len) >= more {
+        return 0;
+    }
+    let step = if len < LONG { len } else { len / 8 };
+    step.max(more).max(8)
+}
+
+fn step_of<T>(list: &Vec<T>) -> usize {
+    step(list.len(), list.capacity(), 1)
+}
+
+/// Adds an item to a long list, which then has little to spare: an eighth of its length where it grows.
+///
+/// ```
+/// let mut list = Vec::new();
+/// for number in 0..100_000 {
+///     tensor_core::codec::append(&mut list, number);
+/// }
+/// assert!(list.capacity() < 100_000 / 8 * 9);
+/// ```
+pub fn append<T>(list: &mut Vec<T>, item: T) {
+    list.reserve_exact(step_of(list));
+    list.push(item);
+}
+
 /// The names of all tensors of a file: one block of text, and a table to look them up.
 ///
 /// ```
@@ -161,8 +190,10 @@ impl Names {
 
     /// Adds a name, which is found only after [`index`](Self::index).
     pub fn push(&mut self, name: &str) {
+        let step = step(self.text.len(), self.text.capacity(), name.len());
+        self.text.reserve_exact(step);
         self.text.push_str(name);
-        self.ends.push(self.text.len());
+        append(&mut self.ends, self.text.len());
     }
 
     /// The name at a position; empty after the last one.
@@ -282,7 +313,7 @@ impl Shapes {
         let shape = Shape::new(dims)?;
         let id = u32::try_from(self.shapes.len()).map_err(|_| ShapeError::Overflow)?;
         self.heap = self.heap.saturating_add(shape.heap_bytes());
-        self.shapes.push(shape);
+        append(&mut self.shapes, shape);
         *recent = id;
         Ok(ShapeId(id))
     }
@@ -376,7 +407,10 @@ mod tests {
         names.push("layer.7");
         assert_eq!(names.index().unwrap_err().second, 1001);
         names.index_first(1001).unwrap();
-        assert_eq!((names.find("layer.7"), names.get(1001)), (Some(7), "layer.7"));
+        assert_eq!(
+            (names.find("layer.7"), names.get(1001)),
+            (Some(7), "layer.7")
+        );
     }
 
     #[test]
