@@ -10,12 +10,13 @@ pub use crate::__rules as rules;
 pub use crate::archive_id::ArchiveId;
 #[cfg(feature = "std")]
 pub use crate::atomic::{AtomicFile, SealedFile};
-pub use crate::compact::{HasEntries, Names, ShapeId, Shapes};
+pub use crate::compact::{HasEntries, Names, ShapeId, Shapes, append};
 pub use crate::cursor::Cursor;
 pub use crate::error::ReadError;
 pub use crate::names::{DuplicateName, NameTable};
 pub use crate::options::Ticker;
 pub use crate::patch::Patched;
+pub use crate::pieces::{PieceId, Pieces};
 #[cfg(feature = "std")]
 pub use crate::pool::{FilePool, PooledFile};
 pub use crate::sink::{Output, Sink, TransferError, hinted_vec};

@@ -120,6 +120,35 @@ impl<A: ?Sized> fmt::Debug for Entries<'_, A> {
     }
 }
 
+/// By how much a list grows that has no room for `more`: as much again while it is short, later an eighth, so
+/// that what a long one has to spare is little beside the file.
+pub(crate) fn step(len: usize, capacity: usize, more: usize) -> usize {
+    const LONG: usize = 1 << 16;
+    if capacity.saturating_sub(len) >= more {
+        return 0;
+    }
+    let step = if len < LONG { len } else { len / 8 };
+    step.max(more).max(8)
+}
+
+fn step_of<T>(list: &Vec<T>) -> usize {
+    step(list.len(), list.capacity(), 1)
+}
+
+/// Adds an item to a long list, which then has little to spare: an eighth of its length where it grows.
+///
+/// ```
+/// let mut list = Vec::new();
+/// for number in 0..100_000 {
+///     tensor_core::codec::append(&mut list, number);
+/// }
+/// assert!(list.capacity() < 100_000 / 8 * 9);
+/// ```
+pub fn append<T>(list: &mut Vec<T>, item: T) {
+    list.reserve_exact(step_of(list));
+    list.push(item);
+}
+
 /// The names of all tensors of a file: one block of text, and a table to look them up.
 ///
 /// ```
@@ -174,13 +203,15 @@ impl Names {
 
     /// Adds a name, which is found only after [`index`](Self::index).
     pub fn push(&mut self, name: &str) {
+        let step = step(self.text.len(), self.text.capacity(), name.len());
+        self.text.reserve_exact(step);
         self.push_with(|text| text.push_str(name));
     }
 
-    /// Adds the name that `append` appends to the text of those before it.
-    pub fn push_with(&mut self, append: impl FnOnce(&mut String)) {
-        append(&mut self.text);
-        self.ends.push(self.text.len());
+    /// Adds the name that `write` appends to the text of those before it.
+    pub fn push_with(&mut self, write: impl FnOnce(&mut String)) {
+        write(&mut self.text);
+        append(&mut self.ends, self.text.len());
     }
 
     /// The name at a position; empty after the last one.
@@ -196,9 +227,18 @@ impl Names {
     /// # Errors
     /// The first duplicate name.
     pub fn index(&mut self) -> Result<(), DuplicateName> {
+        self.index_first(self.ends.len())
+    }
+
+    /// Makes the table of the first `names` names alone; the others have a position, but are not found.
+    ///
+    /// # Errors
+    /// The first name among them that is there twice.
+    pub fn index_first(&mut self, names: usize) -> Result<(), DuplicateName> {
         self.text.shrink_to_fit();
         self.ends.shrink_to_fit();
-        self.table = NameTable::of_positions(self.ends.len(), |at| self.get(at))?;
+        let names = names.min(self.ends.len());
+        self.table = NameTable::of_positions(names, |at| self.get(at))?;
         Ok(())
     }
 
@@ -291,7 +331,7 @@ impl Shapes {
         let shape = Shape::new(dims)?;
         let id = u32::try_from(self.shapes.len()).map_err(|_| ShapeError::Overflow)?;
         self.heap = self.heap.saturating_add(shape.heap_bytes());
-        self.shapes.push(shape);
+        append(&mut self.shapes, shape);
         *recent = id;
         Ok(ShapeId(id))
     }
@@ -382,6 +422,13 @@ mod tests {
         );
         assert_eq!(names.find("layer.500"), Some(500));
         assert_eq!((names.find(""), names.find("layer")), (Some(1000), None));
+        names.push("layer.7");
+        assert_eq!(names.index().unwrap_err().second, 1001);
+        names.index_first(1001).unwrap();
+        assert_eq!(
+            (names.find("layer.7"), names.get(1001)),
+            (Some(7), "layer.7")
+        );
     }
 
     #[test]

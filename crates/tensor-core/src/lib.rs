@@ -54,6 +54,7 @@ mod notice;
 mod options;
 pub mod parallel;
 mod patch;
+mod pieces;
 #[cfg(feature = "std")]
 mod pool;
 mod report;

@@ -58,7 +58,7 @@ pub enum Entry<'a> {
     Mag(mag_format::Entry<'a>),
     /// Of a zTensor file.
     #[cfg(feature = "ztensor")]
-    Ztensor(&'a ztensor_format::Entry),
+    Ztensor(ztensor_format::Entry<'a>),
     /// Of a burnpack file.
     #[cfg(feature = "burnpack")]
     Burnpack(burnpack_format::Entry<'a>),

@@ -136,12 +136,12 @@ pub(crate) enum Native {
     ZtensorStored(Box<ZtensorStored>),
 }
 
-/// How an entry is stored, the archive that it is of, and itself.
+/// How an entry is stored, the archive that it is of, and its name there.
 #[cfg(feature = "ztensor")]
 pub(crate) type ZtensorStored = (
     ztensor_format::TensorOptions,
     ztensor_format::Archive,
-    ztensor_format::Entry,
+    String,
 );
 
 /// What the source's own format says about a tensor and no other can hold.

@@ -89,6 +89,11 @@ impl<'a> Reader<'a> {
         self.bytes.len().saturating_sub(self.position)
     }
 
+    /// Bytes that were read.
+    pub(crate) fn bytes(&self, range: core::ops::Range<usize>) -> &'a [u8] {
+        self.bytes.get(range).unwrap_or_default()
+    }
+
     /// The next byte's place, for an error.
     pub(crate) fn at(&self) -> At {
         At {

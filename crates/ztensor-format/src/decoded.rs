@@ -10,8 +10,9 @@ use tensor_core::{At, Bytes, DType, FileId, Item, Outcome, Source, SourceError, 
 
 use crate::checksum::{Checksum, Hasher};
 use crate::encoding::Encoding;
-use crate::read::{Archive, Entry, compared, outcome_of};
-use crate::{BuildError, Error, Result, Rule, Unsupported, v2};
+use crate::tensors::Obstacle;
+use crate::verify::{compared, outcome_of};
+use crate::{Archive, BuildError, Entry, Error, Result, Rule, Unsupported, v2};
 
 /// Truth values, of which each is looked at when it is read.
 struct Truth {
@@ -75,7 +76,7 @@ enum Parts {
 
 impl Archive {
     /// The decoded bytes of an entry of generation 2, with the rules that its type has.
-    pub(crate) fn ruled(&self, entry: &Entry, decoded: u64) -> Result<Arc<dyn Source>> {
+    pub(crate) fn ruled(&self, entry: Entry<'_>, decoded: u64) -> Result<Arc<dyn Source>> {
         let inner: Arc<dyn Source> = match self.parts(entry, decoded)? {
             Parts::Raw(window) => Arc::new(window),
             #[cfg(feature = "zstd")]
@@ -91,10 +92,10 @@ impl Archive {
     }
 
     /// The decoded bytes, whatever they mean.
-    fn parts(&self, entry: &Entry, decoded: u64) -> Result<Parts> {
-        let range = entry.offset..entry.offset.saturating_add(entry.size);
+    fn parts(&self, entry: Entry<'_>, decoded: u64) -> Result<Parts> {
+        let range = entry.range();
         let at = entry.at("data");
-        match entry.encoding {
+        match entry.encoding() {
             Encoding::Raw => Ok(Parts::Raw(Window::new(self.source.clone(), range)?)),
             #[cfg(feature = "zstd")]
             Encoding::ZstdSeekable => {
@@ -115,12 +116,11 @@ impl Archive {
     /// One item for an object whose components can't be listed.
     pub(crate) fn verify_hidden(
         &self,
-        entry: &Entry,
-        hidden: &[Entry],
+        entry: Entry<'_>,
         threads: usize,
         ticker: &Ticker<'_>,
     ) -> Result<Item> {
-        for component in hidden {
+        for component in entry.hidden() {
             let mut item = self.verify_entry(component, threads, ticker)?;
             if item.outcome == Outcome::Failed {
                 let note = item.note.take().unwrap_or_default();
@@ -137,9 +137,10 @@ impl Archive {
     }
 
     /// Holds the decoded bytes of an entry of generation 2 against its digest and its rules.
-    pub(crate) fn verify_decoded(&self, entry: &Entry, ticker: &Ticker<'_>) -> Result<Item> {
+    pub(crate) fn verify_decoded(&self, entry: Entry<'_>, ticker: &Ticker<'_>) -> Result<Item> {
         let unsupported = entry.unsupported();
-        let has_bytes = entry.part().is_none_or(crate::manifest::Part::has_bytes);
+        let obstacle = entry.part().and_then(|part| part.obstacle);
+        let has_bytes = obstacle.is_none_or(Obstacle::leaves_bytes);
         if let Some(error) = unsupported_without(&unsupported, has_bytes) {
             let (outcome, note) = outcome_of(error)?;
             return Ok(Item::new(entry.name(), outcome).with_note(note));
@@ -161,7 +162,7 @@ impl Archive {
         }
     }
 
-    fn check_decoded_bytes(&self, entry: &Entry, ticker: &Ticker<'_>) -> Result<Item> {
+    fn check_decoded_bytes(&self, entry: Entry<'_>, ticker: &Ticker<'_>) -> Result<Item> {
         let fail = |rule: Rule| {
             let at = entry.at("data");
             Err(Error::Invalid { rule, at })
@@ -216,23 +217,23 @@ impl Archive {
     }
 
     /// What the indices of a sparse matrix say together with its row pointers.
-    fn check_csr(&self, entry: &Entry) -> Result<()> {
-        let Some(part) = entry.part().filter(|part| &*part.object.format == v2::CSR) else {
+    fn check_csr(&self, entry: Entry<'_>) -> Result<()> {
+        let (Some(part), Some(object)) = (entry.part(), entry.object()) else {
             return Ok(());
         };
+        if entry.layout_name() != v2::CSR {
+            return Ok(());
+        }
         let find = || {
-            let name = format!("{}/indptr", part.object.name);
-            let listed = self.index.find(&name);
-            let is_ours = |found: &&Entry| {
-                let same = |other: &crate::manifest::Part| Arc::ptr_eq(&other.object, &part.object);
-                found.part().is_some_and(same)
+            let is_ours = |found: &Entry<'_>| {
+                found
+                    .part()
+                    .is_some_and(|other| other.object == part.object)
             };
+            let listed = self.entry(&format!("{object}/indptr"));
             listed.filter(is_ours).or_else(|| {
-                let whole = self.index.find(&part.object.name)?.part()?;
-                whole
-                    .hidden
-                    .iter()
-                    .find(|hidden| hidden.component() == Some("indptr"))
+                let mut hidden = self.entry(object)?.hidden();
+                hidden.find(|hidden| hidden.component() == Some("indptr"))
             })
         };
         let (Some(pointers), Some(dtype)) = (find(), entry.dtype()) else {
@@ -246,7 +247,10 @@ impl Archive {
             DType::U32 => 4,
             _ => 8,
         };
-        let columns = part.object.shape.dims().get(1).copied().unwrap_or(0);
+        let dims = entry
+            .object_shape()
+            .map_or(&[][..], tensor_core::Shape::dims);
+        let columns = dims.get(1).copied().unwrap_or(0);
         let mut pointers = Numbers::new(pointers, width);
         let mut indices = Numbers::new(self.data(entry)?, width);
         let fail = |rule: Rule| {

@@ -22,7 +22,7 @@ impl Builder {
     /// old.tensor("weight", Tensor::from_slice(&[1.0f32], &[1])?)?;
     /// let archive = Archive::from_bytes(old.to_vec()?)?;
     /// let mut new = Builder::new();
-    /// new.copy_as("w", &archive, &archive.entries()[0])?;
+    /// new.copy_as("w", &archive, archive.entries().get(0).unwrap())?;
     /// assert!(new.edit(&archive)?.is_ok());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -35,19 +35,17 @@ impl Builder {
         }
         let entries = archive.entries();
         let tensors = self.tensors();
-        let same = |(planned, entry): (&Planned, &Entry)| is_stored_as(planned, entry);
-        if tensors.len() != entries.len() || !tensors.iter().zip(entries).all(same) {
+        let same = |(planned, entry): (&Planned, Entry<'_>)| is_stored_as(planned, entry);
+        if tensors.len() != entries.len() || !tensors.iter().zip(&entries).all(same) {
             return Ok(Err(Misfit::Tensors));
         }
-        let mut new = self.index_like(entries);
+        let mut new = self.index_like(entries.clone());
         let len = new.len() as u64;
         new.extend_from_slice(&len.to_le_bytes());
 
         let (start, size) = (archive.index.start, archive.file_len());
         let old = archive.source.read(start..size)?;
-        let ends = entries
-            .iter()
-            .map(|entry| entry.offset.saturating_add(entry.size));
+        let ends = entries.map(|entry| entry.range().end);
         let data_end = ends.fold(MAGIC.len() as u64, u64::max);
         // The size of the index is the end of the file: a shorter index has that end, a longer one begins
         // where the old one does, or is added where that is in one block.
@@ -88,7 +86,7 @@ fn zeros(len: u64) -> Vec<u8> {
 }
 
 /// Whether a tensor is to be stored as the entry is.
-fn is_stored_as(planned: &Planned, entry: &Entry) -> bool {
+fn is_stored_as(planned: &Planned, entry: Entry<'_>) -> bool {
     let algorithm = match entry.checksum() {
         None => Some(Algorithm::None),
         Some(Checksum::Crc32c(_)) => Some(Algorithm::Crc32c),
@@ -103,7 +101,7 @@ fn is_stored_as(planned: &Planned, entry: &Entry) -> bool {
             && Some(planned.checksum) == algorithm
     };
     planned.shape == *entry.shape()
-        && planned.len == entry.size
+        && planned.len == entry.record().size
         && (planned.copied.is_some() || new())
 }
 

@@ -80,6 +80,8 @@ mod decoded;
 mod dtype;
 mod edit;
 mod encoding;
+mod entry;
+mod entry_map;
 mod error;
 mod index;
 mod layout;
@@ -89,26 +91,30 @@ mod manifest;
 mod read;
 #[cfg(all(feature = "generations", feature = "zstd"))]
 mod seekable;
+mod tensors;
+mod text;
 #[cfg(feature = "generations")]
 mod v1;
 #[cfg(feature = "generations")]
 mod v2;
+mod verify;
 mod write;
 
 pub use checksum::{Algorithm, Checksum};
 pub use encoding::{Encoding, Endianness, Layout};
+pub use entry::{CustomField, Entry};
 pub use error::{BuildError, Error, Rule, TRUNCATED, Unsupported};
 pub use layout::{Field, Generation, MAGIC};
 pub use limits::Limits;
 #[cfg(feature = "generations")]
 pub use manifest::Shard;
-pub use read::{Archive, CustomField, Entry, ReadOptions};
+pub use read::{Archive, ReadOptions};
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
-    At, Bytes, CastError, DType, Element, Item, Kind, LimitExceeded, Order, Outcome, Report, Shape,
-    ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value, VerifyOptions,
-    WriteOptions, bf16, f16,
+    At, Bytes, CastError, DType, Element, Entries, Item, Kind, LimitExceeded, Order, Outcome,
+    Report, Shape, ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value,
+    VerifyOptions, WriteOptions, bf16, f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};

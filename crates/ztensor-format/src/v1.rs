@@ -2,28 +2,29 @@
 
 #![deny(clippy::arithmetic_side_effects)]
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::ops::Range;
 
-use tensor_core::{At, DType, Shape, Source};
+use tensor_core::{At, Bytes, DType, Shape, Source};
 
 use crate::encoding::Encoding;
 use crate::layout::{ALIGN, MAGIC_1};
 use crate::manifest::{
-    self, About, Assembly, MAX_MANIFEST, Meaning, Object, Parser, Resolved, Written, WrittenObject,
-    field, meaning,
+    self, About, Assembly, MAX_MANIFEST, Meaning, Object, Owner, Parser, Resolved, Written, field,
+    meaning,
 };
+use crate::tensors::Obstacle;
 use crate::{Error, Generation, ReadOptions, Result, Rule, Unsupported, dtype};
 
 /// Parses a file whose first eight bytes were looked at.
 pub(crate) fn parse(
     source: &Arc<dyn Source>,
+    tail: &dyn Source,
     options: &ReadOptions,
 ) -> Result<(Assembly, About, u64)> {
-    let (range, repeated) = frame(&**source)?;
+    let (range, repeated) = frame(tail)?;
     let (start, place) = (range.start, range.clone());
-    let manifest = manifest::bytes(&**source, range, options)?;
+    let manifest = manifest::bytes(tail, range, options)?;
     // The version only decides between 1.1 and 1.2, so it is known after a first pass.
     let mut parser = Parser::new(&manifest, start, Generation::V1_0, options.limits);
     let known = ["version", "generator", "attributes", "tensors", "objects"];
@@ -59,7 +60,8 @@ pub(crate) fn parse(
         ..About::default()
     };
     if let Some(position) = attributes {
-        about.attributes = parser.at_position(position).attributes()?;
+        let attributes = parser.at_position(position).attributes()?;
+        about.attributes = Bytes::copy_from_slice(attributes);
     }
     if let Some(position) = generator {
         about.generator = parser
@@ -85,7 +87,7 @@ pub(crate) fn parse(
         parser.reader.entry = Some(count);
         count = count.saturating_add(1);
         let object = parser.object(name)?;
-        reader.object(object)?;
+        reader.object(&object)?;
     }
     Ok((reader.assembly, about, start))
 }
@@ -163,43 +165,32 @@ fn fail<T>(at: At, field: &'static str, rule: Rule) -> Result<T> {
 }
 
 impl Reader<'_> {
-    fn object(&mut self, written: WrittenObject<'_>) -> Result<()> {
-        let WrittenObject {
-            name,
-            dtype: object_dtype,
-            format,
-            shape,
-            attributes,
-            parts,
-            at,
-        } = written;
-        let object = Arc::new(Object {
-            name: name.as_ref().into(),
-            format: format.as_ref().into(),
-            shape,
-            attributes,
-        });
-        let dense = &*format == "dense";
-        if dense && !parts.iter().any(|part| part.name == "data") {
-            return fail(at, "data", Rule::DenseData);
+    fn object(&mut self, object: &Object<'_>) -> Result<()> {
+        let owner = object.owner();
+        let dense = owner.format == "dense";
+        if dense && !object.parts.iter().any(|part| part.name == "data") {
+            return fail(object.at, "data", Rule::DenseData);
         }
-        let start = self.assembly.group();
-        for part in &parts {
-            self.component(&object, dense, object_dtype.as_deref(), part)?;
+        let start = self.assembly.open();
+        for part in &object.parts {
+            self.component(&owner, dense, object.dtype.as_deref(), part)?;
         }
-        let known = ["dense", "sparse_csr", "sparse_coo"].contains(&&*format);
-        if self.assembly.generation == Generation::V1_0 && !known {
-            let name = object.format.clone();
-            self.assembly
-                .replace(&object, start, Unsupported::Layout { name })?;
-        } else if !dense || parts.len() > 1 {
-            self.assembly.close(&object, start)?;
+        let known = ["dense", "sparse_csr", "sparse_coo"].contains(&owner.format);
+        let is_old = self.assembly.generation == Generation::V1_0;
+        let obstacle = (is_old && !known).then_some(Obstacle::Layout);
+        if !dense || object.parts.len() > 1 {
+            self.assembly.close(&owner, start, obstacle)?;
         }
         Ok(())
     }
 
     /// What a component's dtype is.
-    fn meaning(&self, format: &str, dtype: Option<&str>, part: &Written<'_>) -> Meaning {
+    fn meaning<'p>(
+        &self,
+        format: &str,
+        dtype: Option<&'p str>,
+        part: &'p Written<'_>,
+    ) -> Meaning<'p> {
         if self.assembly.generation == Generation::V1_0 {
             let name = dtype.unwrap_or_default();
             return match (format, &*part.name) {
@@ -212,14 +203,10 @@ impl Reader<'_> {
                 ("sparse_csr", "indices" | "indptr") | ("sparse_coo", "coords") => {
                     Meaning::plain(DType::U64)
                 }
-                (_, component) => {
-                    let name: Box<str> = component.into();
-                    Meaning {
-                        name: Some("unknown".into()),
-                        why: Some(Unsupported::Component { name }),
-                        ..Meaning::unknown("")
-                    }
-                }
+                _ => Meaning {
+                    obstacle: Some(Obstacle::Component),
+                    ..Meaning::unknown("unknown")
+                },
             };
         }
         let name = part.dtype.as_deref().unwrap_or_default();
@@ -237,7 +224,7 @@ impl Reader<'_> {
 
     fn component(
         &mut self,
-        object: &Arc<Object>,
+        object: &Owner<'_>,
         dense: bool,
         dtype: Option<&str>,
         part: &Written<'_>,
@@ -266,10 +253,10 @@ impl Reader<'_> {
             None => (Encoding::Raw, None),
             Some(name) => (Encoding::from_name(name.as_bytes()), Some(name)),
         };
-        let meaning = self.meaning(&object.format, dtype, part);
+        let meaning = self.meaning(object.format, dtype, part);
         let is_data = dense && part.name == "data";
         let expected = match is_data {
-            true => match meaning.len_of(&object.shape) {
+            true => match meaning.len_of(object.shape) {
                 Ok(expected) => expected,
                 Err(()) => return fail(at, "shape", Rule::ShapeOverflow),
             },
@@ -305,7 +292,7 @@ impl Reader<'_> {
         self.assembly.push(
             object,
             component,
-            Resolved {
+            &Resolved {
                 meaning,
                 shape,
                 encoding,
@@ -313,7 +300,8 @@ impl Reader<'_> {
                 offset,
                 length,
                 decoded,
-                digest: part.digest.clone(),
+                digest: part.digest.as_ref(),
+                shard: None,
             },
         )
     }

@@ -12,8 +12,8 @@ use crate::cbor::{Budget, Reader as CborReader, Skip};
 use crate::encoding::Encoding;
 use crate::layout::MAGIC_2;
 use crate::manifest::{
-    self, About, Assembly, MAX_MANIFEST, Meaning, Object, Parser, Resolved, Shard, Written,
-    WrittenObject, field, meaning,
+    self, About, Assembly, MAX_MANIFEST, Meaning, Object, Owner, Parser, Resolved, Shard, Written,
+    field, meaning,
 };
 use crate::v1::flat;
 use crate::{Error, Generation, ReadOptions, Result, Rule, Unsupported, dtype};
@@ -34,7 +34,8 @@ fn fail<T>(at: At, field: &'static str, rule: Rule) -> Result<T> {
 
 /// Parses a file whose first eight bytes were looked at.
 pub(crate) fn parse(
-    source: &Arc<dyn Source>,
+    _: &Arc<dyn Source>,
+    source: &dyn Source,
     options: &ReadOptions,
 ) -> Result<(Assembly, About, u64)> {
     let size = source.size();
@@ -42,7 +43,7 @@ pub(crate) fn parse(
         return Err(manifest::truncated("footer", MIN_FILE, size));
     }
     let footer = size.saturating_sub(FOOTER);
-    let word = |at: u64| field(&**source, footer.saturating_add(at));
+    let word = |at: u64| field(source, footer.saturating_add(at));
     let at = At::new(footer, "footer");
     let got = word(32)?.to_le_bytes();
     if got != MAGIC_2 {
@@ -91,7 +92,7 @@ pub(crate) fn parse(
             Rule::ManifestRange { offset, size, end },
         );
     };
-    let manifest = manifest::bytes(&**source, offset..after, options)?;
+    let manifest = manifest::bytes(source, offset..after, options)?;
     let found = xxh3_64(&manifest);
     if found != hash {
         return fail(at, "manifest_hash", Rule::ManifestHash { got: hash, found });
@@ -140,7 +141,8 @@ impl Reader {
         };
         let mut about = About::default();
         if let Some(position) = attributes {
-            about.attributes = parser.at_position(position).attributes()?;
+            let attributes = parser.at_position(position).attributes()?;
+            about.attributes = Bytes::copy_from_slice(attributes);
         }
         if let Some(position) = shards {
             self.shards = shard_list(&mut parser.at_position(position))?;
@@ -153,50 +155,36 @@ impl Reader {
             parser.reader.entry = Some(count);
             count = count.saturating_add(1);
             let object = parser.object(name)?;
-            self.object(object)?;
+            self.object(&object)?;
         }
         about.shards = core::mem::take(&mut self.shards);
         Ok(about)
     }
 
-    fn object(&mut self, written: WrittenObject<'_>) -> Result<()> {
-        let WrittenObject {
-            name,
-            format,
-            shape,
-            attributes,
-            parts,
-            at,
-            ..
-        } = written;
-        let dense = &*format == "dense";
-        match &*parts {
+    fn object(&mut self, object: &Object<'_>) -> Result<()> {
+        let (owner, at) = (object.owner(), object.at);
+        let dense = owner.format == "dense";
+        match &*object.parts {
             [] => return fail(at, "parts", Rule::ObjectEmpty),
             [part] if dense && part.name == "data" => {}
             _ if dense => return fail(at, "parts", Rule::DenseData),
             _ => {}
         }
-        let object = Arc::new(Object {
-            name: name.as_ref().into(),
-            format: format.as_ref().into(),
-            shape,
-            attributes,
-        });
-        let start = self.assembly.group();
+        let start = self.assembly.open();
         let mut sizes = Vec::new();
-        for part in &parts {
+        for part in &object.parts {
             self.place(part)?;
             let meaning = meaning_of(part)?;
-            if &*format == CSR {
+            if owner.format == CSR {
                 sizes.push((&*part.name, part, meaning.width));
             }
-            self.part(&object, dense, part, meaning)?;
+            self.part(&owner, dense, part, meaning)?;
         }
-        if &*format == CSR {
-            check_csr(&object, &sizes, at)?;
+        if owner.format == CSR {
+            check_csr(&owner, &sizes, at)?;
         }
         if !dense {
-            self.assembly.close(&object, start)?;
+            self.assembly.close(&owner, start, None)?;
         }
         Ok(())
     }
@@ -240,10 +228,10 @@ impl Reader {
 
     fn part(
         &mut self,
-        object: &Arc<Object>,
+        object: &Owner<'_>,
         dense: bool,
         part: &Written<'_>,
-        mut meaning: Meaning,
+        meaning: Meaning<'_>,
     ) -> Result<()> {
         let at = part.at;
         let (encoding, encoding_name) = match part.encoding.as_deref() {
@@ -253,7 +241,7 @@ impl Reader {
         };
         let decoded = part.decoded.unwrap_or(part.length);
         let shape = if dense {
-            match meaning.len_of(&object.shape) {
+            match meaning.len_of(object.shape) {
                 Ok(Some(expected)) if expected != decoded => {
                     let rule = match encoding {
                         Encoding::Raw => Rule::SizeMismatch {
@@ -280,16 +268,11 @@ impl Reader {
                 Err(rule) => return fail(at, "blob", rule),
             }
         };
-        if let Some(label) = part.shard.as_deref() {
-            meaning.why = Some(Unsupported::Shard {
-                label: label.into(),
-            });
-        }
         let component = (!dense).then_some(&*part.name);
         self.assembly.push(
             object,
             component,
-            Resolved {
+            &Resolved {
                 meaning,
                 shape,
                 encoding,
@@ -297,7 +280,8 @@ impl Reader {
                 offset: part.offset,
                 length: part.length,
                 decoded: Some(decoded),
-                digest: part.digest.clone(),
+                digest: part.digest.as_ref(),
+                shard: part.shard.as_deref(),
             },
         )
     }
@@ -316,7 +300,7 @@ impl Reader {
     }
 }
 
-fn meaning_of(part: &Written<'_>) -> Result<Meaning> {
+fn meaning_of<'p>(part: &'p Written<'_>) -> Result<Meaning<'p>> {
     let at = part.at;
     let name = part.dtype.as_deref().unwrap_or_default();
     // The text has no bool: it is a logical type.
@@ -372,7 +356,11 @@ fn shard_list(parser: &mut Parser<'_>) -> Result<Vec<Shard>> {
 }
 
 /// What the manifest alone says about a sparse matrix.
-fn check_csr(object: &Object, parts: &[(&str, &Written<'_>, Option<u64>)], at: At) -> Result<()> {
+fn check_csr(
+    object: &Owner<'_>,
+    parts: &[(&str, &Written<'_>, Option<u64>)],
+    at: At,
+) -> Result<()> {
     let &[rows, _] = object.shape.dims() else {
         return fail(at, "shape", Rule::CsrShape);
     };

@@ -6,7 +6,7 @@ use core::fmt;
 
 use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec, walk};
 use tensor_core::{
-    Bytes, DType, Order, Shape, ShapeError, SinkError, Source, Swapped, Tensor, Value,
+    Bytes, DType, Entries, Order, Shape, ShapeError, SinkError, Source, Swapped, Tensor, Value,
     WriteOptions, parallel,
 };
 
@@ -15,9 +15,9 @@ use crate::checksum::{Algorithm, Hasher};
 #[cfg(feature = "zstd")]
 use crate::encoding::Compressor;
 use crate::encoding::{Encoding, Endianness, Layout};
-use crate::layout::{ALIGN, FOOTER, Field, Generation, MAGIC, WrittenEntry};
-use crate::read::{Archive, Entry};
-use crate::{BuildError, Error, Result, dtype};
+use crate::entry_map::WrittenEntry;
+use crate::layout::{ALIGN, FOOTER, Field, Generation, MAGIC};
+use crate::{Archive, BuildError, Entry, Error, Result, dtype};
 
 /// The largest file: offsets stay within what a signed seek reaches.
 const MAX_FILE: u64 = i64::MAX as u64;
@@ -132,7 +132,7 @@ impl TensorOptions {
 /// compressed by itself.
 ///
 /// ```
-/// use ztensor_format::{Builder, Bytes, DType, Order, Shape};
+/// use ztensor_format::{Builder, Bytes, DType, Entries, Order, Shape};
 ///
 /// let mut builder = Builder::new();
 /// let source = Bytes::from_static(&[1, 0, 0, 0, 2, 0, 0, 0]);
@@ -311,7 +311,7 @@ impl Builder {
     ///
     /// # Errors
     /// As [`copy_as`](Self::copy_as).
-    pub fn copy(&mut self, archive: &Archive, entry: &Entry) -> Result<&mut Self> {
+    pub fn copy(&mut self, archive: &Archive, entry: Entry<'_>) -> Result<&mut Self> {
         self.copy_as(entry.name(), archive, entry)
     }
 
@@ -324,7 +324,7 @@ impl Builder {
         &mut self,
         name: impl Into<String>,
         archive: &Archive,
-        entry: &Entry,
+        entry: Entry<'_>,
     ) -> Result<&mut Self> {
         let name = name.into();
         if archive.generation() != Generation::V0_1 {
@@ -512,10 +512,10 @@ impl Builder {
     }
 
     /// The index over data that is where these entries have it, and has their checksums.
-    pub(crate) fn index_like(&self, entries: &[Entry]) -> Vec<u8> {
+    pub(crate) fn index_like(&self, entries: Entries<'_, Archive>) -> Vec<u8> {
         let mut index = IndexWriter::new(self.tensors.len());
         for (tensor, entry) in self.tensors.iter().zip(entries) {
-            let place = (entry.offset, entry.size);
+            let place = (entry.offset(), entry.record().size);
             let checksum = entry.checksum().map(|checksum| checksum.to_string());
             index.put(tensor, place, Encoding::Raw, checksum);
         }

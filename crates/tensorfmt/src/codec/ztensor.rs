@@ -60,7 +60,7 @@ impl Describe for Archive {
 const GENERATOR: &str = "generator";
 
 /// What a component says about the object it is a part of, under the keys of listings.
-fn object_of(entry: &Entry, dims: bool) -> Vec<(&'static str, Value)> {
+fn object_of(entry: Entry<'_>, dims: bool) -> Vec<(&'static str, Value)> {
     let (Some(object), Some(component)) = (entry.object(), entry.component()) else {
         return Vec::new();
     };
@@ -79,12 +79,12 @@ fn object_of(entry: &Entry, dims: bool) -> Vec<(&'static str, Value)> {
 /// The most dims, and the most bytes of attributes, that are shown for people.
 const SHORT: (usize, u64) = (64, 4096);
 
-impl<'a> DescribeEntry<'a> for &'a Entry {
+impl<'a> DescribeEntry<'a> for Entry<'a> {
     fn extras_in_short(self) -> Vec<(&'static str, Value)> {
         let rank = self.object_shape().map_or(0, tensor_core::Shape::rank);
         let custom = self.custom_len();
         if rank <= SHORT.0 && custom <= SHORT.1 {
-            return self.extras();
+            return DescribeEntry::extras(self);
         }
         let mut extras = extras(self, rank <= SHORT.0, custom <= SHORT.1);
         if rank > SHORT.0 {
@@ -134,7 +134,7 @@ impl<'a> DescribeEntry<'a> for &'a Entry {
 }
 
 /// What an entry says, with or without the dims of its object and its custom fields.
-fn extras(entry: &Entry, dims: bool, custom: bool) -> Vec<(&'static str, Value)> {
+fn extras(entry: Entry<'_>, dims: bool, custom: bool) -> Vec<(&'static str, Value)> {
     let mut extras = object_of(entry, dims);
     if let Some(storage) = entry.storage_dtype() {
         extras.push(("storage_dtype", storage.into()));
@@ -157,7 +157,7 @@ fn extras(entry: &Entry, dims: bool, custom: bool) -> Vec<(&'static str, Value)>
 }
 
 /// A tensor with its custom fields.
-pub(crate) fn model_tensor(archive: &Archive, entry: &Entry, about: About) -> ModelTensor {
+pub(crate) fn model_tensor(archive: &Archive, entry: Entry<'_>, about: About) -> ModelTensor {
     // What has no values that can be read still has bytes.
     let (data, unread) = match archive.data(entry) {
         Err(error) if error.kind() == Kind::Unsupported => {
@@ -222,7 +222,7 @@ pub(crate) fn model_tensor(archive: &Archive, entry: &Entry, about: About) -> Mo
     });
     let as_stored = is_unread || entry.encoding() != Encoding::Raw;
     tensor.native = Some(match as_stored {
-        true => Native::ZtensorStored(Box::new((native, archive.clone(), entry.clone()))),
+        true => Native::ZtensorStored(Box::new((native, archive.clone(), entry.name().to_owned()))),
         false => Native::Ztensor(Box::new(native)),
     });
     tensor
@@ -281,12 +281,14 @@ pub(crate) fn build(
             Some(Native::Ztensor(native)) => *native,
             // An option is about values; what has none stays as it is.
             Some(Native::ZtensorStored(own)) => {
-                let (how, archive, entry) = *own;
-                if !asked || archive.data(&entry).is_err() {
-                    builder.copy_as(name, &archive, &entry)?;
-                    continue;
+                let (how, archive, own_name) = *own;
+                match archive.entry(&own_name) {
+                    Some(entry) if !asked || archive.data(entry).is_err() => {
+                        builder.copy_as(name, &archive, entry)?;
+                        continue;
+                    }
+                    _ => how,
                 }
-                how
             }
             _ => {
                 let mut how = TensorOptions::new();

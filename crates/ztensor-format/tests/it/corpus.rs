@@ -121,7 +121,7 @@ fn check_tensors(archive: &Archive, manifest: &Json, name: &str) {
 }
 
 #[cfg(feature = "generations")]
-fn check_component(entry: &ztensor_format::Entry, tensor: &Json, what: &str) {
+fn check_component(entry: ztensor_format::Entry<'_>, tensor: &Json, what: &str) {
     assert_eq!(entry.object(), tensor["object"].as_str(), "{what}");
     assert_eq!(entry.component(), tensor["component"].as_str(), "{what}");
     assert_eq!(

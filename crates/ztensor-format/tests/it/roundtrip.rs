@@ -171,7 +171,7 @@ proptest! {
         let tensor = Tensor::from_slice(&[1u8], &[1]).unwrap();
         builder.tensor_with("w", tensor.clone(), options).unwrap();
         let archive = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
-        let field = archive.entries()[0].custom().remove(0);
+        let field = archive.entries().get(0).unwrap().custom().remove(0);
         let read: ciborium::Value = ciborium::from_reader(&field.cbor()[..]).unwrap();
         prop_assert_eq!(format!("{read:?}"), format!("{:?}", theirs(&value)));
 
@@ -181,7 +181,7 @@ proptest! {
         let options = TensorOptions::new().custom_cbor("x", written).unwrap();
         builder.tensor_with("w", tensor, options).unwrap();
         let archive = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
-        let read = archive.entries()[0].custom()[0].value();
+        let read = archive.entries().get(0).unwrap().custom()[0].value();
         prop_assert_eq!(format!("{read:?}"), format!("{value:?}"));
     }
 }

@@ -74,7 +74,7 @@ fn an_archive_can_be_written_over_itself() {
     }
     builder.write_file(&path).unwrap();
     // The open archive still reads the file it opened.
-    let old = archive.read(&archive.entries()[0]).unwrap();
+    let old = archive.read(archive.entries().get(0).unwrap()).unwrap();
     assert_eq!(old.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0]);
     let new = Archive::open(&path).unwrap();
     let tensor = new.read(new.entry("renamed").unwrap()).unwrap();
@@ -93,7 +93,7 @@ fn a_file_that_shrinks_while_open_is_an_error() {
         .unwrap()
         .set_len(200)
         .unwrap();
-    let error = archive.read(&archive.entries()[0]).unwrap_err();
+    let error = archive.read(archive.entries().get(0).unwrap()).unwrap_err();
     assert_eq!(error.kind(), Kind::Io);
     let text = error.to_string();
     assert!(text.contains("w.zt") && text.contains("shorter"), "{text}");

@@ -68,7 +68,7 @@ fn opening_reads_no_data_in_few_calls() {
     };
     let archive = Archive::from_source(traced, &ReadOptions::default()).unwrap();
     let opened = std::mem::take(&mut *reads.lock().unwrap());
-    let data_end = archive.entries().last().unwrap().offset() + 400;
+    let data_end = archive.entries().next_back().unwrap().offset() + 400;
     assert!(
         opened
             .iter()
@@ -81,6 +81,49 @@ fn opening_reads_no_data_in_few_calls() {
     assert_eq!(archive.read(entry).unwrap(), data);
     let one = reads.lock().unwrap().clone();
     assert_eq!(one, vec![entry.offset()..entry.offset() + 400; 1]);
+}
+
+/// Where each read is a request over a network, an index near the end of a file is two of them.
+#[test]
+fn an_index_near_the_end_is_opened_in_two_requests() {
+    let built = |tensors: usize, len: usize| {
+        let mut builder = Builder::new();
+        for i in 0..tensors {
+            let data = bytes_tensor(vec![1; len]);
+            builder.tensor(format!("layer.{i}"), data).unwrap();
+        }
+        Bytes::from(builder.to_vec().unwrap())
+    };
+    let small = built(10, 10);
+    let large = built(500, 10_000);
+    let many = built(10_000, 1);
+    #[allow(unused_mut, reason = "a build may have one generation only")]
+    let mut files = vec![(small, 1), (large, 2), (many, 6)];
+    #[cfg(feature = "generations")]
+    for name in ["v12_dense", "v2_dense"] {
+        let cases = test_data::cases("ztensor").unwrap();
+        let case = cases.into_iter().find(|case| case.name == name).unwrap();
+        files.push((Bytes::from(case.bytes), 1));
+    }
+    for (bytes, most) in files {
+        let reads = Arc::new(Mutex::new(Vec::new()));
+        let traced = Traced {
+            bytes: bytes.clone(),
+            reads: reads.clone(),
+        };
+        let archive = Archive::from_source(traced, &ReadOptions::default()).unwrap();
+        let opened = std::mem::take(&mut *reads.lock().unwrap());
+        assert!(opened.len() <= most, "{opened:?}");
+        let sum: u64 = opened.iter().map(|read| read.end - read.start).sum();
+        let data = archive
+            .entries()
+            .map(|entry| entry.offset() + entry.stored_len().unwrap());
+        let index = bytes.len() as u64 - data.max().unwrap();
+        assert!(
+            sum <= index.max(64 << 10) + 8,
+            "{sum} bytes for an index of {index}"
+        );
+    }
 }
 
 #[test]
@@ -100,11 +143,13 @@ fn an_entry_of_another_archive_is_refused() {
     let bytes = compressed(vec![1, 2, 3], 0);
     let one = Archive::from_bytes(bytes.clone()).unwrap();
     let other = Archive::from_bytes(bytes).unwrap();
-    let error = one.read(&other.entries()[0]).unwrap_err();
+    let error = one.read(other.entries().get(0).unwrap()).unwrap_err();
     assert_eq!(error.to_string(), "the entry belongs to another archive");
-    assert!(one.data(&other.entries()[0]).is_err());
-    assert!(one.clone().read(&one.entries()[0]).is_ok());
-    let error = one.read_into(&one.entries()[0], &mut [0; 2]).unwrap_err();
+    assert!(one.data(other.entries().get(0).unwrap()).is_err());
+    assert!(one.clone().read(one.entries().get(0).unwrap()).is_ok());
+    let error = one
+        .read_into(one.entries().get(0).unwrap(), &mut [0; 2])
+        .unwrap_err();
     assert_eq!(error.to_string(), "buffer of 2 bytes for a tensor of 3");
 }
 
@@ -112,7 +157,7 @@ fn an_entry_of_another_archive_is_refused() {
 fn compressed_data_answers_any_range() {
     let data = noise(5 << 20, 1);
     let archive = Archive::from_bytes(compressed(data.clone(), 1)).unwrap();
-    let source = archive.data(&archive.entries()[0]).unwrap();
+    let source = archive.data(archive.entries().get(0).unwrap()).unwrap();
     assert_eq!(source.size(), data.len() as u64);
     // Forward, with gaps, back, over the end, and nothing at all.
     let ranges = [
@@ -136,7 +181,7 @@ fn compressed_data_answers_any_range() {
 fn threads_share_a_compressed_source() {
     let data = noise(1 << 20, 2);
     let archive = Archive::from_bytes(compressed(data.clone(), 1)).unwrap();
-    let source = archive.data(&archive.entries()[0]).unwrap();
+    let source = archive.data(archive.entries().get(0).unwrap()).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4usize {
             let (source, data) = (&source, &data);
@@ -160,7 +205,7 @@ fn damage_comes_out_of_a_source_as_what_it_is() {
     // Longer than a block, so that a head of one is hit.
     bytes[1_000_000..1_150_000].fill(0xFF);
     let archive = Archive::from_bytes(bytes).unwrap();
-    let entry = &archive.entries()[0];
+    let entry = archive.entries().get(0).unwrap();
     let mut builder = Builder::new();
     let data = archive.data(entry).unwrap();
     builder
@@ -275,7 +320,7 @@ fn big_endian_data_is_read_little() {
     let file = builder.to_vec().unwrap();
     assert_eq!(file[64..72], [0, 0, 0, 1, 1, 2, 3, 4]);
     let archive = Archive::from_bytes(file).unwrap();
-    let entry = &archive.entries()[0];
+    let entry = archive.entries().get(0).unwrap();
     assert_eq!(
         (entry.encoding(), entry.endianness()),
         (Encoding::Raw, Some(Endianness::Big))
@@ -289,7 +334,7 @@ fn limits_refuse_and_say_how_to_raise_them() {
     let mut options = ReadOptions::default();
     options.limits.max_decoded_bytes = 999;
     let archive = Archive::from_source(bytes.clone(), &options).unwrap();
-    let error = archive.read(&archive.entries()[0]).unwrap_err();
+    let error = archive.read(archive.entries().get(0).unwrap()).unwrap_err();
     assert_eq!(error.kind(), Kind::Limit);
     assert!(error.to_string().contains("`max_decoded_bytes`"), "{error}");
     assert!(

@@ -1,0 +1,237 @@
+//! Every check that there is: checksums, and that compressed data decodes.
+
+#[cfg(feature = "zstd")]
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use tensor_core::codec::{Ticker, walk};
+use tensor_core::{Item, Outcome, Report, VerifyOptions, checksum::crc32c_source, parallel};
+
+use crate::checksum::{Checksum, Hasher};
+use crate::encoding::{Encoding, Layout};
+#[cfg(feature = "zstd")]
+use crate::read::Stored;
+use crate::{Archive, Entry, Error, Generation, Result, Rule, layout};
+
+impl Archive {
+    /// Compares every checksum and decodes all compressed data, window by window. There is one
+    /// item per tensor, in the order of the index, and one for the index; the note of a tensor's tells the algorithm, that
+    /// compressed data decodes to the right length, and what is wrong, with the rule's id.
+    ///
+    /// `strict` adds warnings about data that overlaps, entries without `layout`, and byte
+    /// orders given where they have no meaning.
+    ///
+    /// # Errors
+    /// What the source fails with, or a stop on request; damage is in the report.
+    pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
+        /// Data from this size on is checked by all threads together, what is smaller by one.
+        const LARGE: u64 = 32 << 20;
+        let ticker = Ticker::new(options.progress);
+        let entries = self.entries();
+        let is_large = |entry: Entry<'_>| {
+            entry.encoding() == Encoding::Raw
+                && entry.record().size >= LARGE
+                && matches!(entry.checksum(), Some(Checksum::Crc32c(_)))
+                && parallel::threads(options.threads) > 1
+        };
+        let items = parallel::map(options.threads, entries.len(), |index| {
+            match entries.get(index) {
+                Some(entry) if !is_large(entry) => self.verify_entry(entry, 1, &ticker).map(Some),
+                _ => Ok(None),
+            }
+        })?;
+        let mut report = Report::default();
+        for (entry, item) in entries.zip(items) {
+            report.push(match item {
+                Some(item) => item,
+                None => self.verify_entry(entry, options.threads, &ticker)?,
+            });
+        }
+        // Only the manifest of version 2 has a hash of its own, which opening has compared.
+        report.push(match self.index.generation.has_index_hash() {
+            true => Item::new("index", Outcome::Ok),
+            false => Item::new("index", Outcome::NotCovered).with_note("structure ok, no checksum"),
+        });
+        if options.strict {
+            self.warn(&mut report);
+        }
+        Ok(report)
+    }
+
+    pub(crate) fn verify_entry(
+        &self,
+        entry: Entry<'_>,
+        threads: usize,
+        ticker: &Ticker<'_>,
+    ) -> Result<Item> {
+        #[cfg(feature = "generations")]
+        {
+            if entry.hidden().next().is_some() {
+                return self.verify_hidden(entry, threads, ticker);
+            }
+            if self.generation() == Generation::V2 {
+                return self.verify_decoded(entry, ticker);
+            }
+        }
+        match self.locate(entry) {
+            Err(error) => {
+                let (outcome, note) = outcome_of(error)?;
+                // What can't be interpreted can still be intact, or not.
+                let hashed = self.hash_stored(entry, threads, ticker)?;
+                let mut item = compared(entry, hashed.as_ref());
+                if item.outcome == Outcome::Failed {
+                    return Ok(item);
+                }
+                item.outcome = outcome;
+                Ok(item.with_note(note))
+            }
+            #[cfg(feature = "zstd")]
+            Ok((_, Stored::Zstd(blob))) => {
+                let hasher = Hasher::like(entry.checksum().as_ref());
+                match blob.verify(hasher.clone(), ticker) {
+                    Ok(hasher) => {
+                        let item = compared(entry, hasher.finish().as_ref());
+                        let note = format!("zstd decodes to {} bytes", blob.decoded);
+                        Ok(also(item, &note))
+                    }
+                    Err(error) => {
+                        let (_, note) = outcome_of(error)?;
+                        let hasher = blob.hash(hasher, ticker)?;
+                        let mut item = compared(entry, hasher.finish().as_ref());
+                        item.outcome = Outcome::Failed;
+                        Ok(also(item, &note))
+                    }
+                }
+            }
+            Ok(_) => {
+                let hashed = self.hash_stored(entry, threads, ticker)?;
+                Ok(compared(entry, hashed.as_ref()))
+            }
+        }
+    }
+
+    /// The checksum of an entry's stored bytes, of the kind that it has.
+    fn hash_stored(
+        &self,
+        entry: Entry<'_>,
+        threads: usize,
+        ticker: &Ticker<'_>,
+    ) -> Result<Option<Checksum>> {
+        let range = entry.range();
+        let mut hasher = match entry.checksum() {
+            None | Some(Checksum::Other(_) | Checksum::Xxh3(_)) => return Ok(None),
+            Some(Checksum::Crc32c(_)) => {
+                let crc = crc32c_source(&self.source, range, threads, ticker)?;
+                return Ok(Some(Checksum::Crc32c(crc)));
+            }
+            Some(checksum) => Hasher::like(Some(&checksum)),
+        };
+        walk::<Error>(&self.source, range, ticker, |piece| {
+            hasher.update(piece);
+            Ok(())
+        })?;
+        Ok(hasher.finish())
+    }
+
+    /// What readers tolerate but no careful writer leaves behind.
+    fn warn(&self, report: &mut Report) {
+        // What stands for others has no bytes of its own.
+        let here = |entry: &Entry<'_>| !entry.range().is_empty() && !entry.is_elsewhere();
+        for entry in self.entries() {
+            if entry.layout() == Layout::Absent {
+                report.warnings.push(format!(
+                    "tensor {:?} has no layout, which readers of zTensor 0.1.0 to 0.1.4 demand",
+                    entry.name()
+                ));
+            }
+            let meaningless = entry.encoding() != Encoding::Raw
+                || entry.dtype().is_some_and(|dtype| dtype.swap_size() == 1);
+            if entry.endianness().is_some() && meaningless {
+                report.warnings.push(format!(
+                    "tensor {:?} has a data_endianness, which means nothing for its data",
+                    entry.name()
+                ));
+            }
+        }
+        let mut sorted: Vec<Entry<'_>> = self.entries().filter(here).collect();
+        let place = |entry: &Entry<'_>| (entry.range().start, entry.range().end);
+        sorted.sort_by_key(place);
+        for (left, right) in sorted.iter().zip(sorted.iter().skip(1)) {
+            // Tensors that share all their data are tied, which is meant.
+            let tied = left.range() == right.range();
+            if left.range().end > right.offset() && !tied {
+                report.warnings.push(format!(
+                    "tensors {:?} and {:?} share some of their data",
+                    left.name(),
+                    right.name()
+                ));
+            }
+        }
+        if self.generation() == Generation::V2 {
+            // What an append leaves behind lies anywhere.
+            return;
+        }
+        let data_end = self.entries().map(|entry| entry.range().end);
+        let data_end = data_end.max().unwrap_or(self.index.start);
+        if data_end + layout::ALIGN <= self.index.start {
+            report.warnings.push(format!(
+                "{} unused bytes before the index",
+                self.index.start - data_end
+            ));
+        }
+    }
+}
+
+/// What a file's fault in one tensor is in a report; errors that stop the walk stay errors.
+pub(crate) fn outcome_of(error: Error) -> Result<(Outcome, String)> {
+    use tensor_core::Kind;
+    let outcome = match error.kind() {
+        Kind::Unsupported => Outcome::Unsupported,
+        Kind::Invalid | Kind::Limit => Outcome::Failed,
+        _ => return Err(error),
+    };
+    let id = match &error {
+        Error::Limit(limit) => Some(limit.limit),
+        error => error.rule_id(),
+    };
+    let note = match id {
+        Some(id) => format!("{error} [{id}]"),
+        None => error.to_string(),
+    };
+    Ok((outcome, note))
+}
+
+/// The item that says what became of an entry's checksum.
+pub(crate) fn compared(entry: Entry<'_>, found: Option<&Checksum>) -> Item {
+    match (entry.checksum(), found) {
+        (Some(stored), Some(found)) => {
+            let item = Item::compared(entry.name(), stored.to_string(), found.to_string());
+            match item.outcome {
+                Outcome::Ok => item.with_note(stored.algorithm()),
+                _ => {
+                    let rule = Rule::ChecksumMismatch;
+                    item.with_note(format!("{rule} [{}]", rule.id()))
+                }
+            }
+        }
+        (Some(stored), None) => {
+            let mut item = Item::new(entry.name(), Outcome::NotCovered);
+            item.expected = Some(stored.to_string());
+            let algorithm = stored.algorithm();
+            item.with_note(format!("checksum algorithm {algorithm:?} is unknown"))
+        }
+        (None, _) => Item::new(entry.name(), Outcome::NotCovered).with_note("no checksum"),
+    }
+}
+
+/// The same item with one more thing to say.
+#[cfg(feature = "zstd")]
+fn also(mut item: Item, note: &str) -> Item {
+    let all = match item.note.take() {
+        Some(first) => format!("{first}; {note}"),
+        None => note.to_owned(),
+    };
+    item.with_note(all)
+}
