@@ -497,6 +497,18 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
     })
 }
 
+impl HasEntries for Set {
+    type Entry<'a> = Entry<'a>;
+
+    fn entry_count(&self) -> usize {
+        self.inner.index.entry_count()
+    }
+
+    fn entry_at(&self, position: usize) -> Option<Entry<'_>> {
+        self.inner.index.entry_at(position)
+    }
+}
+
 impl fmt::Debug for Set {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Set")

@@ -359,3 +359,15 @@ impl fmt::Debug for Archive {
             .finish_non_exhaustive()
     }
 }
+
+impl tensor_core::codec::HasEntries for Archive {
+    type Entry<'a> = &'a Entry;
+
+    fn entry_count(&self) -> usize {
+        self.entries().len()
+    }
+
+    fn entry_at(&self, position: usize) -> Option<&Entry> {
+        self.entries().get(position)
+    }
+}

@@ -6,102 +6,70 @@ use std::sync::Arc;
 
 use tensor_core::codec::HasEntries;
 use tensor_core::{
-    Bytes, DType, Entries, FileId, FileSource, Kind, Order, Report, Shape, Source, Tensor, Value,
-    VerifyOptions,
+    Bytes, DType, Entries, FileId, FileSource, Kind, Misfit, Order, Patch, Report, Shape, Source,
+    Tensor, Value, VerifyOptions,
 };
 
-use crate::codec::{About, Describe, DescribeEntry};
-use crate::convert::{ModelTensor, Unreadable};
+#[allow(unused_imports, reason = "a build may have no codec")]
+use crate::codec::{self, About, Describe, DescribeEntry, Write, disabled};
+use crate::convert::{Model, ModelTensor, Unreadable};
 use crate::format::looks_like;
 use crate::{Error, Format, ReadOptions, Result};
 
-/// An open tensor file of any format: one variant per codec of this build. Match it to get the
-/// codec's own type back.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Archive {
-    /// A mag file.
-    #[cfg(feature = "mag")]
-    Mag(mag_format::Archive),
-    /// A zTensor file.
-    #[cfg(feature = "ztensor")]
-    Ztensor(ztensor_format::Archive),
-    /// A burnpack file.
-    #[cfg(feature = "burnpack")]
-    Burnpack(burnpack_format::Archive),
-    /// An AERO file.
-    #[cfg(feature = "aero")]
-    Aero(aero_format::Archive),
-    /// A set of AERO files.
-    #[cfg(feature = "aero")]
-    AeroSet(aero_format::Set),
-    /// A primitiv file.
-    #[cfg(feature = "primitiv")]
-    Primitiv(primitiv_format::Archive),
-    /// A safetensors file.
-    #[cfg(feature = "safetensors")]
-    Safetensors(safetensors_format::Archive),
-    /// A set of safetensors files.
-    #[cfg(feature = "safetensors")]
-    SafetensorsSet(safetensors_format::Set),
-    /// Never there: what keeps a build without any codec a program.
-    #[doc(hidden)]
-    Never(Infallible),
+macro_rules! define {
+    (() $([
+        $Archive:ident $feature:literal $krate:ident $Type:ident $about:literal $Format:ident
+    ])*) => {
+        /// An open tensor file of any format: one variant per codec of this build. Match it to get the
+        /// codec's own type back.
+        #[derive(Clone, Debug)]
+        #[non_exhaustive]
+        pub enum Archive {
+            $(
+                #[doc = concat!($about, ": [`", stringify!($krate), "::", stringify!($Type), "`].")]
+                #[cfg(feature = $feature)]
+                $Archive($krate::$Type),
+            )*
+            /// Never there: what keeps a build without any codec a program.
+            #[doc(hidden)]
+            Never(Infallible),
+        }
+
+        /// One tensor of an [`Archive`], as the file describes it.
+        #[derive(Clone, Copy, Debug)]
+        #[non_exhaustive]
+        pub enum Entry<'a> {
+            $(
+                #[doc = concat!($about, ": [`", stringify!($krate), "::Entry`].")]
+                #[cfg(feature = $feature)]
+                $Archive($krate::Entry<'a>),
+            )*
+            /// Never there.
+            #[doc(hidden)]
+            Never(&'a Infallible),
+        }
+    };
 }
 
-/// One tensor of an [`Archive`], as the file describes it.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub enum Entry<'a> {
-    /// Of a mag file.
-    #[cfg(feature = "mag")]
-    Mag(mag_format::Entry<'a>),
-    /// Of a zTensor file.
-    #[cfg(feature = "ztensor")]
-    Ztensor(ztensor_format::Entry<'a>),
-    /// Of a burnpack file.
-    #[cfg(feature = "burnpack")]
-    Burnpack(burnpack_format::Entry<'a>),
-    /// Of an AERO file.
-    #[cfg(feature = "aero")]
-    Aero(aero_format::Entry<'a>),
-    /// Of a set of AERO files.
-    #[cfg(feature = "aero")]
-    AeroSet(aero_format::Entry<'a>),
-    /// Of a primitiv file.
-    #[cfg(feature = "primitiv")]
-    Primitiv(&'a primitiv_format::Entry),
-    /// Of a safetensors file.
-    #[cfg(feature = "safetensors")]
-    Safetensors(safetensors_format::Entry<'a>),
-    /// Of a set of safetensors files.
-    #[cfg(feature = "safetensors")]
-    SafetensorsSet(safetensors_format::Entry<'a>),
-    /// Never there.
-    #[doc(hidden)]
-    Never(&'a Infallible),
-}
+archives! { define! () }
 
 /// Runs the same expression on whichever codec's value is inside.
 macro_rules! with_inner {
     ($value:expr, $inner:ident => $body:expr) => {
+        archives! { match_inner! ($value, $inner, $body) }
+    };
+}
+
+macro_rules! match_inner {
+    (
+        ($value:expr, $inner:ident, $body:expr)
+        $([$Archive:ident $feature:literal $($rest:tt)*])*
+    ) => {
         match $value {
-            #[cfg(feature = "mag")]
-            Self::Mag($inner) => $body,
-            #[cfg(feature = "ztensor")]
-            Self::Ztensor($inner) => $body,
-            #[cfg(feature = "burnpack")]
-            Self::Burnpack($inner) => $body,
-            #[cfg(feature = "aero")]
-            Self::Aero($inner) => $body,
-            #[cfg(feature = "aero")]
-            Self::AeroSet($inner) => $body,
-            #[cfg(feature = "primitiv")]
-            Self::Primitiv($inner) => $body,
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors($inner) => $body,
-            #[cfg(feature = "safetensors")]
-            Self::SafetensorsSet($inner) => $body,
+            $(
+                #[cfg(feature = $feature)]
+                Self::$Archive($inner) => $body,
+            )*
             Self::Never(never) => never_there(never),
         }
     };
@@ -110,29 +78,48 @@ macro_rules! with_inner {
 /// Runs the same expression on an archive and an entry of one codec.
 macro_rules! with_both {
     ($archive:expr, $entry:expr, ($a:ident, $e:ident) => $body:expr, else $other:expr) => {
+        archives! { match_both! ($archive, $entry, $a, $e, $body, $other) }
+    };
+}
+
+macro_rules! match_both {
+    (
+        ($archive:expr, $entry:expr, $a:ident, $e:ident, $body:expr, $other:expr)
+        $([$Archive:ident $feature:literal $($rest:tt)*])*
+    ) => {
         match ($archive, $entry) {
-            #[cfg(feature = "mag")]
-            (Self::Mag($a), Entry::Mag($e)) => $body,
-            #[cfg(feature = "ztensor")]
-            (Self::Ztensor($a), Entry::Ztensor($e)) => $body,
-            #[cfg(feature = "burnpack")]
-            (Self::Burnpack($a), Entry::Burnpack($e)) => $body,
-            #[cfg(feature = "aero")]
-            (Self::Aero($a), Entry::Aero($e)) => $body,
-            #[cfg(feature = "aero")]
-            (Self::AeroSet($a), Entry::AeroSet($e)) => $body,
-            #[cfg(feature = "primitiv")]
-            (Self::Primitiv($a), Entry::Primitiv($e)) => $body,
-            #[cfg(feature = "safetensors")]
-            (Self::Safetensors($a), Entry::Safetensors($e)) => $body,
-            #[cfg(feature = "safetensors")]
-            (Self::SafetensorsSet($a), Entry::SafetensorsSet($e)) => $body,
-            #[allow(unreachable_patterns, reason = "a build may have one codec only")]
+            $(
+                #[cfg(feature = $feature)]
+                (Self::$Archive($a), Entry::$Archive($e)) => $body,
+            )*
             _ => $other,
         }
     };
 }
 
+/// Wraps what a codec made, if it made something.
+macro_rules! with_variant {
+    ($archive:expr, $inner:ident => $made:expr) => {
+        archives! { match_variant! ($archive, $inner, $made) }
+    };
+}
+
+macro_rules! match_variant {
+    (
+        ($archive:expr, $inner:ident, $made:expr)
+        $([$Archive:ident $feature:literal $($rest:tt)*])*
+    ) => {
+        match $archive {
+            $(
+                #[cfg(feature = $feature)]
+                Self::$Archive($inner) => $made.map(Entry::$Archive),
+            )*
+            Self::Never(never) => never_there(never),
+        }
+    };
+}
+
+#[allow(unused_variables, reason = "a build may have no codec")]
 impl Archive {
     /// Opens the file at `path`, whatever its format: reads its index, none of its data.
     ///
@@ -149,16 +136,8 @@ impl Archive {
     pub fn open_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self> {
         let path = path.as_ref();
         let source = FileSource::open(path)?;
-        #[cfg(feature = "aero")]
-        if is_set(&source, path)? {
-            let set = aero_format::Set::open_with(path, &aero_options(options))?;
-            return Ok(Self::AeroSet(set));
-        }
-        #[cfg(feature = "safetensors")]
-        if is_index(&source, path)? {
-            let own = safetensors_options(options);
-            let set = safetensors_format::Set::open_with(path, &own)?;
-            return Ok(Self::SafetensorsSet(set));
+        if let Some(set) = Self::open_set(&source, path, options)? {
+            return Ok(set);
         }
         Self::open_source(source, Some(path), options).map_err(|error| error.in_file(path))
     }
@@ -196,48 +175,46 @@ impl Archive {
         format: Format,
         options: &ReadOptions,
     ) -> Result<Self> {
-        match format {
-            #[cfg(feature = "mag")]
-            Format::Mag => {
-                let mut own = mag_format::ReadOptions::default();
-                options.set_limits(|name, value| own.limits.set(name, value));
-                Ok(Self::Mag(mag_format::Archive::from_source(source, &own)?))
-            }
-            #[cfg(feature = "ztensor")]
-            Format::Ztensor => {
-                let mut own = ztensor_format::ReadOptions::default();
-                options.set_limits(|name, value| own.limits.set(name, value));
-                let archive = ztensor_format::Archive::from_source(source, &own)?;
-                Ok(Self::Ztensor(archive))
-            }
-            #[cfg(feature = "burnpack")]
-            Format::Burnpack => {
-                let mut own = burnpack_format::ReadOptions::default();
-                options.set_limits(|name, value| own.limits.set(name, value));
-                let archive = burnpack_format::Archive::from_source(source, &own)?;
-                Ok(Self::Burnpack(archive))
-            }
-            #[cfg(feature = "aero")]
-            Format::Aero => {
-                let own = aero_options(options);
-                Ok(Self::Aero(aero_format::Archive::from_source(source, &own)?))
-            }
-            #[cfg(feature = "primitiv")]
-            Format::Primitiv => {
-                let mut own = primitiv_format::ReadOptions::default();
-                options.set_limits(|name, value| own.limits.set(name, value));
-                let archive = primitiv_format::Archive::from_source(source, &own)?;
-                Ok(Self::Primitiv(archive))
-            }
-            #[cfg(feature = "safetensors")]
-            Format::Safetensors => {
-                let own = safetensors_options(options);
-                let archive = safetensors_format::Archive::from_source(source, &own)?;
-                Ok(Self::Safetensors(archive))
-            }
-            #[allow(unreachable_patterns, reason = "a build may have every codec")]
-            _ => Err(Error::Disabled(format)),
+        macro_rules! open {
+            (() $($Format:ident {
+                about: $about:literal,
+                feature: $feature:literal,
+                codec: $krate:ident as $module:ident,
+                $($rest:tt)*
+            })*) => {
+                match format {
+                    $(
+                        #[cfg(feature = $feature)]
+                        Format::$Format => codec::$module::open(source, options).map(Self::$Format),
+                    )*
+                    #[allow(unreachable_patterns, reason = "a build may have every codec")]
+                    _ => Err(disabled(format, source, options)),
+                }
+            };
         }
+        formats! { open! () }
+    }
+
+    /// Opens the set that a file is the beginning of, if it is.
+    fn open_set(source: &FileSource, path: &Path, options: &ReadOptions) -> Result<Option<Self>> {
+        macro_rules! open {
+            (() $($Format:ident {
+                about: $about:literal,
+                feature: $feature:literal,
+                codec: $krate:ident as $module:ident,
+                endings: $endings:tt,
+                mark: $mark:expr,
+                set: [$($Set:ident $name:literal $ending:literal)?],
+            })*) => {$($(
+                #[cfg(feature = $feature)]
+                if codec::$module::is_set(source, path)? {
+                    return codec::$module::open_set(path, options).map(|set| Some(Self::$Set(set)));
+                }
+            )?)*};
+        }
+        formats! { open! () }
+        let _ = (source, path, options);
+        Ok(None)
     }
 
     fn open_source(
@@ -272,34 +249,25 @@ impl Archive {
 
     /// The format.
     pub fn format(&self) -> Format {
-        match self {
-            #[cfg(feature = "mag")]
-            Self::Mag(_) => Format::Mag,
-            #[cfg(feature = "ztensor")]
-            Self::Ztensor(_) => Format::Ztensor,
-            #[cfg(feature = "burnpack")]
-            Self::Burnpack(_) => Format::Burnpack,
-            #[cfg(feature = "aero")]
-            Self::Aero(_) => Format::Aero,
-            #[cfg(feature = "aero")]
-            Self::AeroSet(_) => Format::Aero,
-            #[cfg(feature = "primitiv")]
-            Self::Primitiv(_) => Format::Primitiv,
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors(_) | Self::SafetensorsSet(_) => Format::Safetensors,
-            Self::Never(never) => never_there(never),
+        macro_rules! kind {
+            (() $([
+                $Archive:ident $feature:literal $krate:ident $Type:ident $about:literal $Format:ident
+            ])*) => {
+                match self {
+                    $(
+                        #[cfg(feature = $feature)]
+                        Self::$Archive(_) => Format::$Format,
+                    )*
+                    Self::Never(never) => never_there(never),
+                }
+            };
         }
+        archives! { kind! () }
     }
 
     /// Whether it is several files.
     pub fn is_set(&self) -> bool {
-        match self {
-            #[cfg(feature = "aero")]
-            Self::AeroSet(_) => true,
-            #[cfg(feature = "safetensors")]
-            Self::SafetensorsSet(_) => true,
-            _ => false,
-        }
+        with_inner!(self, archive => archive.is_several())
     }
 
     /// The format's version or generation, as people name it.
@@ -314,41 +282,13 @@ impl Archive {
 
     /// Size of the index in bytes as decoded, where it is compressed.
     pub(crate) fn index_len(&self) -> u64 {
-        match self {
-            #[cfg(feature = "aero")]
-            Self::Aero(archive) => crate::codec::aero::index_len(archive),
-            _ => 0,
-        }
+        with_inner!(self, archive => archive.index_len())
     }
 
     /// Every file that is read, by what it is and not by its name: one, or all those of a set that are
     /// there. Empty where the bytes come from elsewhere.
     pub fn files(&self) -> Vec<FileId> {
-        match self {
-            #[cfg(feature = "mag")]
-            Self::Mag(archive) => archive.file().cloned().into_iter().collect(),
-            #[cfg(feature = "ztensor")]
-            Self::Ztensor(archive) => archive.file().cloned().into_iter().collect(),
-            #[cfg(feature = "burnpack")]
-            Self::Burnpack(archive) => archive.file().cloned().into_iter().collect(),
-            #[cfg(feature = "aero")]
-            Self::Aero(archive) => archive.file().cloned().into_iter().collect(),
-            #[cfg(feature = "aero")]
-            Self::AeroSet(set) => {
-                let there = set
-                    .files()
-                    .into_iter()
-                    .filter_map(|path| FileId::of(path).ok());
-                there.collect()
-            }
-            #[cfg(feature = "primitiv")]
-            Self::Primitiv(archive) => archive.file().cloned().into_iter().collect(),
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors(archive) => archive.file().cloned().into_iter().collect(),
-            #[cfg(feature = "safetensors")]
-            Self::SafetensorsSet(set) => set.file_ids(),
-            Self::Never(never) => never_there(never),
-        }
+        with_inner!(self, archive => archive.read_files())
     }
 
     /// All tensors, in file order: an iterator that also gives the one at a position.
@@ -358,25 +298,7 @@ impl Archive {
 
     /// The tensor of this name.
     pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
-        match self {
-            #[cfg(feature = "mag")]
-            Self::Mag(archive) => archive.entry(name).map(Entry::Mag),
-            #[cfg(feature = "ztensor")]
-            Self::Ztensor(archive) => archive.entry(name).map(Entry::Ztensor),
-            #[cfg(feature = "burnpack")]
-            Self::Burnpack(archive) => archive.entry(name).map(Entry::Burnpack),
-            #[cfg(feature = "aero")]
-            Self::Aero(archive) => archive.entry(name).map(Entry::Aero),
-            #[cfg(feature = "aero")]
-            Self::AeroSet(archive) => archive.entry(name).map(Entry::AeroSet),
-            #[cfg(feature = "primitiv")]
-            Self::Primitiv(archive) => archive.entry(name).map(Entry::Primitiv),
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors(archive) => archive.entry(name).map(Entry::Safetensors),
-            #[cfg(feature = "safetensors")]
-            Self::SafetensorsSet(set) => set.entry(name).map(Entry::SafetensorsSet),
-            Self::Never(never) => never_there(never),
-        }
+        with_variant!(self, archive => archive.entry(name))
     }
 
     /// File-level metadata, in file order: all that can be read, see
@@ -394,48 +316,25 @@ impl Archive {
     /// Tensors that are there and that no entry is for: what a part of a set holds and its index doesn't
     /// list, each with the name of its part. Opens every part.
     pub fn unlisted(&self) -> Vec<(String, String)> {
-        match self {
-            #[cfg(feature = "aero")]
-            Self::AeroSet(set) => set.unlisted(),
-            #[cfg(feature = "safetensors")]
-            Self::SafetensorsSet(set) => {
-                let owned = |(shard, name): (&str, &str)| (shard.to_owned(), name.to_owned());
-                set.unlisted().map(owned).collect()
-            }
-            _ => Vec::new(),
-        }
+        with_inner!(self, archive => archive.unlisted_tensors())
     }
 
     /// What is odd about the files of a set, and no fault: shards that its index doesn't name, a total
     /// size that is wrong.
     pub fn oddities(&self) -> &[String] {
-        match self {
-            #[cfg(feature = "safetensors")]
-            Self::SafetensorsSet(set) => set.oddities(),
-            _ => &[],
-        }
+        with_inner!(self, archive => archive.odd_facts())
     }
 
     /// What [`salvage`](ReadOptions::salvage) went past when a set was opened: parts that are missing or
     /// damaged, tensors that are not where its index has them.
     pub fn faults(&self) -> Vec<String> {
-        match self {
-            #[cfg(feature = "safetensors")]
-            Self::SafetensorsSet(set) => set.faults().iter().map(ToString::to_string).collect(),
-            _ => Vec::new(),
-        }
+        with_inner!(self, archive => archive.faults_passed())
     }
 
     /// The part of a set that holds a tensor's bytes, as the set names it; `None` where they are in the
     /// file itself.
     pub fn part_of(&self, entry: Entry<'_>) -> Option<&str> {
-        match (self, entry) {
-            #[cfg(feature = "aero")]
-            (Self::AeroSet(set), Entry::AeroSet(entry)) => set.part_of(entry),
-            #[cfg(feature = "safetensors")]
-            (Self::SafetensorsSet(set), Entry::SafetensorsSet(entry)) => set.shard_of(entry),
-            _ => None,
-        }
+        with_both!(self, entry, (archive, entry) => archive.part_name(entry), else None)
     }
 
     /// Facts about the file as a whole that are no metadata, under the keys of listings.
@@ -478,53 +377,26 @@ impl Archive {
 
     /// Whether the file's metadata says that its dims are in the other order.
     pub(crate) fn has_reversed_dims(&self) -> bool {
-        #[cfg(feature = "aero")]
-        if self.format() == Format::Aero {
-            return crate::codec::aero::has_gguf_dims(&self.metadata());
-        }
-        false
+        with_inner!(self, archive => archive.has_reversed_dims())
+    }
+
+    /// Adds to a model what only its own format knows of the file as a whole.
+    pub(crate) fn add_to(&self, model: &mut Model) {
+        with_inner!(self, archive => archive.add_to(model))
+    }
+
+    /// What to write over the file to make it what a writer of its own format would.
+    pub(crate) fn patch(&self, writer: &dyn Write) -> Result<std::result::Result<Patch, Misfit>> {
+        with_inner!(self, archive => archive.patch(writer))
     }
 
     /// A tensor with everything that the file says about it, for a model.
     pub(crate) fn model_tensor(&self, entry: Entry<'_>, about: About) -> ModelTensor {
-        match (self, entry) {
-            #[cfg(feature = "ztensor")]
-            (Self::Ztensor(archive), Entry::Ztensor(entry)) => {
-                crate::codec::ztensor::model_tensor(archive, entry, about)
-            }
-            #[cfg(feature = "burnpack")]
-            (Self::Burnpack(archive), Entry::Burnpack(entry)) => {
-                crate::codec::burnpack::model_tensor(archive, entry, about)
-            }
-            #[cfg(feature = "aero")]
-            (Self::Aero(archive), Entry::Aero(entry)) => {
-                crate::codec::aero::model_tensor(archive, entry, about)
-            }
-            #[cfg(feature = "aero")]
-            (Self::AeroSet(archive), Entry::AeroSet(entry)) => {
-                crate::codec::aero::set_tensor(archive, entry, about)
-            }
-            #[cfg(feature = "primitiv")]
-            (Self::Primitiv(archive), Entry::Primitiv(entry)) => {
-                crate::codec::primitiv::model_tensor(archive, entry, about)
-            }
-            #[cfg(feature = "safetensors")]
-            (Self::Safetensors(archive), Entry::Safetensors(entry)) => {
-                crate::codec::safetensors::model_tensor(archive, entry, about)
-            }
-            #[cfg(feature = "safetensors")]
-            (Self::SafetensorsSet(set), Entry::SafetensorsSet(entry)) => {
-                crate::codec::safetensors::set_tensor(set, entry, about)
-            }
-            _ => crate::codec::tensor(
-                entry.name(),
-                entry.dtype(),
-                entry.dtype_name(),
-                entry.shape(),
-                entry.order(),
-                self.data(entry).map_err(Unreadable::of),
-            ),
-        }
+        with_both!(self, entry, (archive, entry) => archive.model_tensor(entry, about), else {
+            let data = foreign().map_err(Unreadable::of);
+            let (dtype, name) = (entry.dtype(), entry.dtype_name());
+            codec::tensor(entry.name(), dtype, name, entry.shape(), entry.order(), data)
+        })
     }
 
     /// Makes every check that the format allows: structure, checksums, decompression.
@@ -562,6 +434,7 @@ impl Archive {
     }
 }
 
+#[allow(unused_variables, reason = "a build may have no codec")]
 impl HasEntries for Archive {
     type Entry<'a> = Entry<'a>;
 
@@ -570,25 +443,7 @@ impl HasEntries for Archive {
     }
 
     fn entry_at(&self, position: usize) -> Option<Entry<'_>> {
-        match self {
-            #[cfg(feature = "mag")]
-            Self::Mag(archive) => archive.entries().get(position).map(Entry::Mag),
-            #[cfg(feature = "ztensor")]
-            Self::Ztensor(archive) => archive.entries().get(position).map(Entry::Ztensor),
-            #[cfg(feature = "burnpack")]
-            Self::Burnpack(archive) => archive.entry_at(position).map(Entry::Burnpack),
-            #[cfg(feature = "aero")]
-            Self::Aero(archive) => archive.entry_at(position).map(Entry::Aero),
-            #[cfg(feature = "aero")]
-            Self::AeroSet(set) => set.entries().get(position).map(Entry::AeroSet),
-            #[cfg(feature = "primitiv")]
-            Self::Primitiv(archive) => archive.entries().get(position).map(Entry::Primitiv),
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors(archive) => archive.entry_at(position).map(Entry::Safetensors),
-            #[cfg(feature = "safetensors")]
-            Self::SafetensorsSet(set) => set.entry_at(position).map(Entry::SafetensorsSet),
-            Self::Never(never) => never_there(never),
-        }
+        with_variant!(self, archive => archive.entry_at(position))
     }
 }
 
@@ -600,54 +455,6 @@ pub(crate) fn never_there<T>(never: &Infallible) -> T {
 fn foreign<T>() -> Result<T> {
     let message = "the entry belongs to an archive of another format";
     Err(Error::Usage(message.into()))
-}
-
-#[cfg(feature = "aero")]
-fn aero_options(options: &ReadOptions) -> aero_format::ReadOptions {
-    let mut own = aero_format::ReadOptions::default();
-    own.salvage = options.salvage;
-    options.set_limits(|name, value| own.limits.set(name, value));
-    own
-}
-
-#[cfg(feature = "safetensors")]
-fn safetensors_options(options: &ReadOptions) -> safetensors_format::ReadOptions {
-    let mut own = safetensors_format::ReadOptions::default();
-    own.salvage = options.salvage;
-    options.set_limits(|name, value| own.limits.set(name, value));
-    own
-}
-
-/// Whether a file is the index of a set of safetensors: by its name, or by the beginning of its JSON.
-#[cfg(feature = "safetensors")]
-fn is_index(source: &FileSource, path: &Path) -> Result<bool> {
-    /// As much as comes before the map of a file whose other keys are few.
-    const HEAD: u64 = 4096;
-    let name = path
-        .file_name()
-        .map(|name| name.to_string_lossy().to_ascii_lowercase());
-    if name.is_some_and(|name| name.ends_with(".index.json")) {
-        return Ok(true);
-    }
-    let head = source.read(0..source.size().min(HEAD))?;
-    let is_json = head.trim_ascii_start().starts_with(b"{");
-    let map = b"\"weight_map\"";
-    Ok(is_json && head.windows(map.len()).any(|window| window == map))
-}
-
-/// Whether a file is the JSON of an AERO set: by what it starts with, or by its name.
-#[cfg(feature = "aero")]
-fn is_set(source: &FileSource, path: &Path) -> Result<bool> {
-    let len = source.size();
-    let head = source.read(0..len.min(Format::DETECT_LEN as u64))?;
-    let json = Format::is_marked(&head, len) && head.trim_ascii_start().starts_with(b"{");
-    let named = path
-        .to_string_lossy()
-        .to_ascii_lowercase()
-        .ends_with(".aeroset.json");
-    let aero = Format::detect(&head, len, Some(path)) == Some(Format::Aero);
-    let is_text = head.trim_ascii_start().starts_with(b"{") || looks_like(&head, len).is_none();
-    Ok(aero && !head.starts_with(b"AERO") && (json || named && is_text))
 }
 
 /// Edits between two names, of which only the first 200 characters count.

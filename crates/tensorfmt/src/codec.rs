@@ -1,32 +1,59 @@
 //! What the facade adds to each codec: one file per format, all with the same three parts. How
 //! listings describe the file, how its tensors enter a [`Model`], and what it holds as a target.
 
+use std::any::Any;
 use std::borrow::Cow;
+use std::fmt;
+use std::io;
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tensor_core::{DType, Order, Shape, Source, Value};
+use tensor_core::codec::HasEntries;
+use tensor_core::{DType, FileId, Misfit, Order, Patch, Shape, Source, Value, WriteOptions};
 
-use crate::Format;
-use crate::convert::{Casting, Loss, LossKind, Model, ModelTensor, Unreadable};
+use crate::convert::{Casting, Model, ModelTensor, Unreadable};
+use crate::{Error, Format, ReadOptions, Result};
 
-#[cfg(feature = "aero")]
-pub(crate) mod aero;
-#[cfg(feature = "burnpack")]
-pub(crate) mod burnpack;
-#[cfg(feature = "mag")]
-pub(crate) mod mag;
-#[cfg(feature = "primitiv")]
-pub(crate) mod primitiv;
-#[cfg(feature = "safetensors")]
-pub(crate) mod safetensors;
-#[cfg(feature = "ztensor")]
-pub(crate) mod ztensor;
+macro_rules! modules {
+    (() $($Format:ident {
+        about: $about:literal,
+        feature: $feature:literal,
+        codec: $krate:ident as $module:ident,
+        $($rest:tt)*
+    })*) => {$(
+        #[cfg(feature = $feature)]
+        pub(crate) mod $module;
+    )*};
+}
 
-/// What a listing says about a file beside its tensors.
-pub(crate) trait Describe {
+formats! { modules! () }
+
+#[allow(dead_code, reason = "a build may have few codecs, or none")]
+mod shared;
+
+#[allow(unused_imports, reason = "a build may have few codecs, or none")]
+pub(crate) use shared::{lose_attributes, lose_generation, lose_metadata, one_file};
+
+/// What the facade asks of an open file or set of a codec beside what all of them have.
+#[allow(dead_code, reason = "a build may have few codecs, or none")]
+pub(crate) trait Describe: HasEntries {
     /// The version or generation, as people name it.
     fn version_name(&self) -> String;
+
+    /// Every file that is read, as far as they are there.
+    fn read_files(&self) -> Vec<FileId>;
+
+    /// A tensor with everything that the file says about it, for a model.
+    fn model_tensor(&self, entry: Self::Entry<'_>, about: About) -> ModelTensor;
+
+    /// Adds to a model what only its own format knows of the file as a whole.
+    fn add_to(&self, _model: &mut Model) {}
+
+    /// What to write over the file to make it what a writer of its own format would.
+    fn patch(&self, _writer: &dyn Write) -> Result<std::result::Result<Patch, Misfit>> {
+        Ok(Err(Misfit::Layout("a set is several files")))
+    }
 
     /// File-level metadata, in file order.
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
@@ -42,9 +69,79 @@ pub(crate) trait Describe {
     fn facts(&self) -> Vec<(&'static str, Value)> {
         Vec::new()
     }
+
+    /// Size of the index in bytes as decoded, where it is compressed.
+    fn index_len(&self) -> u64 {
+        0
+    }
+
+    /// Whether the metadata says that dims are in the other order.
+    fn has_reversed_dims(&self) -> bool {
+        false
+    }
+
+    /// Whether it is several files.
+    fn is_several(&self) -> bool {
+        false
+    }
+
+    /// The part of a set that holds a tensor's bytes.
+    fn part_name(&self, _entry: Self::Entry<'_>) -> Option<&str> {
+        None
+    }
+
+    /// Tensors that the parts of a set hold and its index doesn't list, each with the name of its part.
+    fn unlisted_tensors(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// What is odd about the files of a set, and no fault.
+    fn odd_facts(&self) -> &[String] {
+        &[]
+    }
+
+    /// What a salvaging reader went past.
+    fn faults_passed(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A builder of a target's codec, filled.
+#[allow(dead_code, reason = "a build may have few codecs, or none")]
+pub(crate) trait Write: fmt::Debug + Send + Sync {
+    /// The builder, for its own codec to find it again.
+    fn as_any(&self) -> &dyn Any;
+
+    /// The files written beside `path`.
+    fn files_beside(&self, _path: &Path) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// How long the file will be; of a set, the data that goes into its parts.
+    fn encoded_len(&self, data_len: u64) -> Option<u64>;
+
+    /// Whether the data is in another order than the index.
+    fn data_reordered(&self) -> bool {
+        false
+    }
+
+    /// Writes the file front to back.
+    fn write_to(&self, _out: &mut dyn io::Write, _options: &WriteOptions<'_>) -> Result<()> {
+        let message = "a set is several files, which one output can't take";
+        Err(Error::Usage(message.into()))
+    }
+
+    /// Writes the file, or all files of the set.
+    fn write_file(&self, path: &Path, options: &WriteOptions<'_>) -> Result<()>;
+}
+
+/// The error for a format that this build leaves out.
+pub(crate) fn disabled(format: Format, _source: impl Source, _options: &ReadOptions) -> Error {
+    Error::Disabled(format)
 }
 
 /// What a listing says about a tensor beside name, shape and place.
+#[allow(dead_code, reason = "a build may have few codecs, or none")]
 pub(crate) trait DescribeEntry<'a>: Copy {
     /// The file's own name of the dtype.
     fn stored_dtype(self) -> Cow<'a, str>;
@@ -97,6 +194,7 @@ pub(crate) struct Capabilities {
 }
 
 /// A tensor as the target will hold it.
+#[allow(dead_code, reason = "a build may have few codecs, or none")]
 pub(crate) struct Prepared {
     pub(crate) name: String,
     pub(crate) dtype: DType,
@@ -183,47 +281,6 @@ impl Native {
     }
 }
 
-/// Notes all that is said about a tensor as lost, but the keys in `kept`.
-pub(crate) fn lose_attributes(
-    tensor: &str,
-    attributes: &[(String, Value)],
-    kept: &[&str],
-    reason: &str,
-    losses: &mut Vec<Loss>,
-) {
-    for (key, _) in attributes
-        .iter()
-        .filter(|(key, _)| !kept.contains(&key.as_str()))
-    {
-        losses.push(Loss::new(
-            LossKind::Attribute,
-            format!("{tensor}: {key}"),
-            reason,
-        ));
-    }
-}
-
-/// Notes all metadata as lost.
-pub(crate) fn lose_metadata(model: &Model, reason: &str, losses: &mut Vec<Loss>) {
-    for (key, _) in &model.metadata {
-        losses.push(Loss::new(LossKind::Metadata, key, reason));
-    }
-}
-
-/// Notes that the file becomes one of another generation of its own format, if it does.
-pub(crate) fn lose_generation(
-    model: &Model,
-    format: Format,
-    written: &str,
-    losses: &mut Vec<Loss>,
-) {
-    if model.format == Some(format) && model.version != written {
-        let read = &model.version;
-        let reason = format!("written as {format} {written}, no longer {read}");
-        losses.push(Loss::new(LossKind::Generation, read, reason));
-    }
-}
-
 /// A tensor of a model with what every entry says about itself.
 pub(crate) fn tensor(
     name: &str,
@@ -231,7 +288,7 @@ pub(crate) fn tensor(
     dtype_name: Cow<'_, str>,
     shape: &Shape,
     order: Order,
-    data: Result<Arc<dyn Source>, Unreadable>,
+    data: std::result::Result<Arc<dyn Source>, Unreadable>,
 ) -> ModelTensor {
     ModelTensor {
         name: name.to_owned(),

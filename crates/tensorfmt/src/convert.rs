@@ -13,7 +13,8 @@ mod merge;
 mod model;
 mod natural;
 mod notes;
-mod record;
+#[allow(dead_code, reason = "a build may have few codecs, or none")]
+pub(crate) mod record;
 mod targets;
 
 use std::fmt;
@@ -27,57 +28,86 @@ pub(crate) use model::Unreadable;
 pub use model::{Model, ModelTensor, Tensors};
 pub use natural::natural;
 pub use notes::Note;
-pub(crate) use record::Record;
 #[cfg(feature = "primitiv")]
 pub(crate) use targets::{none_left, refusal};
 use tensor_core::{DType, FileId, WriteOptions};
 
+use crate::codec::Write;
 use crate::{Error, Format, Result};
 
-/// What to convert to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Target {
-    /// A mag file, version 1.
-    Mag,
-    /// A zTensor 0.1 file.
-    Ztensor,
-    /// A burnpack file; for which releases of Burn is in [`Options::burnpack`].
-    Burnpack,
-    /// An AERO 0.1 file.
-    Aero,
-    /// An AEROSET: a JSON file, an index, and parts, all in one folder.
-    AeroSet,
-    /// A primitiv file, version 0.1; which object is in [`Options::primitiv`].
-    Primitiv,
-    /// A safetensors file.
-    Safetensors,
-    /// A set of safetensors files: an index, named `STEM.safetensors.index.json`, and shards.
-    SafetensorsSet,
+macro_rules! define {
+    (
+        ()
+        $($Format:ident {
+            about: $about:literal,
+            feature: $feature:literal,
+            codec: $krate:ident as $module:ident,
+            endings: [$usual:literal $(, $other:literal)*],
+            mark: $mark:expr,
+            set: [$($Set:ident $set:literal $ending:literal)?],
+        })*
+    ) => {
+        /// What to convert to: a file of the generation that is written today, or a set.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Target {$(
+            #[doc = concat!("A file: ", $about, ".")]
+            $Format,
+            $(
+                #[doc = concat!("A set of files behind one that is named `*.", $ending, "`: ", $about, ".")]
+                $Set,
+            )?
+        )*}
+
+        impl Target {
+            /// Every target.
+            pub const ALL: &'static [Self] = &[$(Self::$Format, $(Self::$Set,)?)*];
+
+            /// The name on the command line.
+            pub const fn name(self) -> &'static str {
+                match self {$(
+                    Self::$Format => $feature,
+                    $(Self::$Set => $set,)?
+                )*}
+            }
+
+            /// The format that it is a file of.
+            pub const fn format(self) -> Format {
+                match self {$(
+                    Self::$Format $(| Self::$Set)? => Format::$Format,
+                )*}
+            }
+
+            /// How the names of its files end, after the dot; of a set, the one that it is opened by.
+            ///
+            /// ```
+            /// use tensorfmt::convert::Target;
+            ///
+            /// for &target in Target::ALL {
+            ///     assert_eq!(Target::from_path(format!("x.{}", target.ending())), Some(target));
+            /// }
+            /// ```
+            pub const fn ending(self) -> &'static str {
+                match self {$(
+                    Self::$Format => $usual,
+                    $(Self::$Set => $ending,)?
+                )*}
+            }
+
+            /// Whether it is several files.
+            pub const fn is_set(self) -> bool {
+                match self {$(
+                    Self::$Format => false,
+                    $(Self::$Set => true,)?
+                )*}
+            }
+        }
+    };
 }
 
+formats! { define! () }
+
 impl Target {
-    /// Every target.
-    pub const ALL: &'static [Self] = &[
-        Self::Mag,
-        Self::Ztensor,
-        Self::Burnpack,
-        Self::Aero,
-        Self::AeroSet,
-        Self::Primitiv,
-        Self::Safetensors,
-        Self::SafetensorsSet,
-    ];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::AeroSet => "aeroset",
-            Self::SafetensorsSet => "safetensors-set",
-            _ => self.format().name(),
-        }
-    }
-
     /// The target with this [`name`](Self::name).
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
@@ -93,11 +123,6 @@ impl Target {
         let is_json = path
             .extension()
             .is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
-        match format {
-            Format::Aero if is_json => return Some(Self::AeroSet),
-            Format::Safetensors if is_json => return Some(Self::SafetensorsSet),
-            _ => {}
-        }
         // A Shape file is one of primitiv's, but holds no tensor.
         if format == Format::Primitiv && PrimitivObject::from_path(path).is_none() {
             return None;
@@ -105,46 +130,7 @@ impl Target {
         Self::ALL
             .iter()
             .copied()
-            .find(|target| target.format() == format)
-    }
-
-    /// The format that it is a file of.
-    pub const fn format(self) -> Format {
-        match self {
-            Self::Mag => Format::Mag,
-            Self::Ztensor => Format::Ztensor,
-            Self::Burnpack => Format::Burnpack,
-            Self::Aero | Self::AeroSet => Format::Aero,
-            Self::Primitiv => Format::Primitiv,
-            Self::Safetensors | Self::SafetensorsSet => Format::Safetensors,
-        }
-    }
-
-    /// How the names of its files end, after the dot; of a set, the one that it is opened by.
-    ///
-    /// ```
-    /// use tensorfmt::convert::Target;
-    ///
-    /// for &target in Target::ALL {
-    ///     assert_eq!(Target::from_path(format!("x.{}", target.ending())), Some(target));
-    /// }
-    /// ```
-    pub const fn ending(self) -> &'static str {
-        match self {
-            Self::Mag => "mag",
-            Self::Ztensor => "zt",
-            Self::Burnpack => "bpk",
-            Self::Aero => "aero",
-            Self::AeroSet => "aeroset.json",
-            Self::Primitiv => "model",
-            Self::Safetensors => "safetensors",
-            Self::SafetensorsSet => "safetensors.index.json",
-        }
-    }
-
-    /// Whether it is several files.
-    pub const fn is_set(self) -> bool {
-        matches!(self, Self::AeroSet | Self::SafetensorsSet)
+            .find(|target| target.format() == format && target.is_set() == is_json)
     }
 
     /// Whether the target can hold a tensor without elements.
@@ -416,7 +402,7 @@ pub struct Plan {
     casts: Vec<CastReport>,
     data_len: u64,
     inputs: Vec<FileId>,
-    writer: targets::Writer,
+    writer: Box<dyn Write>,
 }
 
 impl Plan {
@@ -500,8 +486,19 @@ impl Plan {
     ///
     /// # Errors
     /// What the source or `out` fails with; [`Error::Usage`] for a set, which is several files.
-    pub fn write_to(&self, out: impl std::io::Write, options: &WriteOptions<'_>) -> Result<()> {
-        self.writer.write_to(out, options)
+    pub fn write_to(&self, mut out: impl std::io::Write, options: &WriteOptions<'_>) -> Result<()> {
+        self.writer.write_to(&mut out, options)
+    }
+
+    /// The file in memory.
+    ///
+    /// # Errors
+    /// As [`write_to`](Self::write_to).
+    pub fn to_vec(&self) -> Result<Vec<u8>> {
+        let len = self.encoded_len().unwrap_or(0);
+        let mut out = tensor_core::codec::hinted_vec(len);
+        self.write_to(&mut out, &WriteOptions::default())?;
+        Ok(out)
     }
 }
 

@@ -1,39 +1,33 @@
 use std::path::{Path, PathBuf};
 
 use tensor_core::codec::TransferError;
-use tensor_core::{At, FileError, Kind, LimitExceeded, SinkError, SourceError};
+use tensor_core::{At, Failure, FileError, Kind, LimitExceeded, SinkError, SourceError};
 
 use crate::Format;
 use crate::convert::Refusal;
 
+macro_rules! define {
+    (
+        ()
+        $($Format:ident {
+            about: $about:literal,
+            feature: $feature:literal,
+            codec: $krate:ident as $module:ident,
+            endings: $endings:tt,
+            mark: $mark:expr,
+            set: $set:tt,
+        })*
+    ) => {
 /// Why a tensor file could not be opened, read, verified, written or converted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A mag file.
-    #[cfg(feature = "mag")]
-    #[error(transparent)]
-    Mag(#[from] mag_format::Error),
-    /// A zTensor file.
-    #[cfg(feature = "ztensor")]
-    #[error(transparent)]
-    Ztensor(#[from] ztensor_format::Error),
-    /// A burnpack file.
-    #[cfg(feature = "burnpack")]
-    #[error(transparent)]
-    Burnpack(#[from] burnpack_format::Error),
-    /// An AERO file.
-    #[cfg(feature = "aero")]
-    #[error(transparent)]
-    Aero(#[from] aero_format::Error),
-    /// A primitiv file.
-    #[cfg(feature = "primitiv")]
-    #[error(transparent)]
-    Primitiv(#[from] primitiv_format::Error),
-    /// A safetensors file.
-    #[cfg(feature = "safetensors")]
-    #[error(transparent)]
-    Safetensors(#[from] safetensors_format::Error),
+    $(
+        #[doc = concat!("A file of this format: ", $about, ".")]
+        #[cfg(feature = $feature)]
+        #[error(transparent)]
+        $Format(#[from] $krate::Error),
+    )*
     /// The file is of none of the formats.
     #[error("not a tensor file of a known format (starts with {head:02x?}){hint}")]
     UnknownFormat {
@@ -84,39 +78,40 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// What a codec says about itself, where the error is one's.
+    fn of_codec(&self) -> Option<&dyn Failure> {
+        match self {
+            $(
+                #[cfg(feature = $feature)]
+                Self::$Format(error) => Some(error),
+            )*
+            _ => None,
+        }
+    }
+}
+    };
+}
+
+formats! { define! () }
+
 fn refusals(refusals: &[Refusal]) -> String {
     let lines: Vec<String> = refusals.iter().map(ToString::to_string).collect();
     lines.join("\n")
 }
 
-macro_rules! delegate {
-    ($error:expr, $inner:ident => $body:expr, $($rest:tt)*) => {
-        match $error {
-            #[cfg(feature = "mag")]
-            Self::Mag($inner) => $body,
-            #[cfg(feature = "ztensor")]
-            Self::Ztensor($inner) => $body,
-            #[cfg(feature = "burnpack")]
-            Self::Burnpack($inner) => $body,
-            #[cfg(feature = "aero")]
-            Self::Aero($inner) => $body,
-            #[cfg(feature = "primitiv")]
-            Self::Primitiv($inner) => $body,
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors($inner) => $body,
-            $($rest)*
-        }
-    };
-}
-
 impl Error {
     /// Whose fault it is.
     pub fn kind(&self) -> Kind {
-        delegate!(self, error => error.kind(),
+        if let Some(error) = self.of_codec() {
+            return error.kind();
+        }
+        match self {
             Self::UnknownFormat { .. } => Kind::Invalid,
             // Damage outranks what is merely not supported.
-            Self::Refused(refused) if refused.iter().any(|refusal| refusal.damaged) => Kind::Invalid,
-            Self::Disabled(_) | Self::Refused(_) => Kind::Unsupported,
+            Self::Refused(refused) if refused.iter().any(|refusal| refusal.damaged) => {
+                Kind::Invalid
+            }
             Self::NoSuchTensor { .. } | Self::Usage(_) => Kind::Build,
             Self::Limit(_) => Kind::Limit,
             Self::File(error) => error.kind(),
@@ -124,7 +119,8 @@ impl Error {
             Self::Sink(_) => Kind::Io,
             Self::Cancelled => Kind::Cancelled,
             Self::InFile { error, .. } => error.kind(),
-        )
+            _ => Kind::Unsupported,
+        }
     }
 
     /// Whether the file is well-formed, but this build can't interpret or hold it.
@@ -139,23 +135,41 @@ impl Error {
 
     /// The stable name of the rule that the file breaks, or of what is unsupported.
     pub fn rule_id(&self) -> Option<&'static str> {
-        delegate!(self, error => error.rule_id(),
+        if let Some(error) = self.of_codec() {
+            return error.rule_id();
+        }
+        match self {
             Self::UnknownFormat { .. } => Some("format.unknown"),
             Self::Disabled(_) => Some("format.disabled"),
             Self::Source(error) => error.rule_id(),
             Self::InFile { error, .. } => error.rule_id(),
             _ => None,
-        )
+        }
     }
 
     /// Where in the file it went wrong.
     pub fn at(&self) -> Option<At> {
-        delegate!(self, error => error.at(),
+        if let Some(error) = self.of_codec() {
+            return error.at();
+        }
+        match self {
             Self::Source(error) => error.at(),
             Self::Limit(limit) => Some(limit.at),
             Self::InFile { error, .. } => error.at(),
             _ => None,
-        )
+        }
+    }
+
+    /// The tensor that it is about, where one is known.
+    pub fn tensor(&self) -> Option<&str> {
+        if let Some(error) = self.of_codec() {
+            return error.tensor();
+        }
+        match self {
+            Self::Source(error) => error.tensor(),
+            Self::InFile { error, .. } => error.tensor(),
+            _ => None,
+        }
     }
 
     /// The same error about the file at `path`; errors that name their path already stay.

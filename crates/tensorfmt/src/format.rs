@@ -1,50 +1,61 @@
 use std::fmt;
 use std::path::Path;
 
-/// A tensor file format. All are always named here, whether the features of this build include
-/// them or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Format {
-    /// magnetron's `.mag`.
-    Mag,
-    /// zTensor's `.zt`.
-    Ztensor,
-    /// Burn's burnpack, `.bpk`.
-    Burnpack,
-    /// AERO's `.aero`, and sets of them behind an `.aeroset.json`.
-    Aero,
-    /// primitiv's models, parameters and optimizers.
-    Primitiv,
-    /// Hugging Face's `.safetensors`, and sets of them behind a `.safetensors.index.json`.
-    Safetensors,
+macro_rules! define {
+    (
+        ()
+        $($Format:ident {
+            about: $about:literal,
+            feature: $feature:literal,
+            codec: $krate:ident as $module:ident,
+            endings: $endings:tt,
+            mark: $mark:expr,
+            set: [$($Set:ident $name:literal $ending:literal)?],
+        })*
+    ) => {
+        /// A tensor file format. All are always named here, whether the features of this build include
+        /// them or not.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Format {$(
+            #[doc = concat!($about, $(", and sets of them behind an `.", $ending, "`",)? ".")]
+            $Format,
+        )*}
+
+        impl Format {
+            /// Every format.
+            pub const ALL: &'static [Self] = &[$(Self::$Format),*];
+
+            /// The lower-case name: `mag`, `ztensor`, ... It is the name of its feature as well.
+            pub const fn name(self) -> &'static str {
+                match self {$(Self::$Format => $feature,)*}
+            }
+
+            /// File name endings, the usual one first.
+            pub const fn extensions(self) -> &'static [&'static str] {
+                match self {$(Self::$Format => &$endings,)*}
+            }
+
+            /// Whether this build can open and write the format.
+            pub const fn is_enabled(self) -> bool {
+                match self {$(Self::$Format => cfg!(feature = $feature),)*}
+            }
+
+            /// The format that a file is marked as by its first bytes.
+            fn from_bytes(head: &[u8], len: u64) -> Option<Self> {
+                let marks: &[(fn(&[u8], u64) -> bool, Self)] = &[$(($mark, Self::$Format)),*];
+                let marked = marks.iter().find(|(mark, _)| mark(head, len));
+                marked.map(|(_, format)| *format)
+            }
+        }
+    };
 }
 
-impl Format {
-    /// Every format.
-    pub const ALL: &'static [Self] = &[
-        Self::Mag,
-        Self::Ztensor,
-        Self::Burnpack,
-        Self::Aero,
-        Self::Primitiv,
-        Self::Safetensors,
-    ];
+formats! { define! () }
 
+impl Format {
     /// How much of a file's start and end [`detect`](Self::detect) wants to see, in bytes.
     pub const DETECT_LEN: usize = 64;
-
-    /// The lower-case name: `mag`, `ztensor`, ...
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Mag => "mag",
-            Self::Ztensor => "ztensor",
-            Self::Burnpack => "burnpack",
-            Self::Aero => "aero",
-            Self::Primitiv => "primitiv",
-            Self::Safetensors => "safetensors",
-        }
-    }
 
     /// The format with this [`name`](Self::name).
     pub fn from_name(name: &str) -> Option<Self> {
@@ -52,18 +63,6 @@ impl Format {
             .iter()
             .copied()
             .find(|format| format.name() == name)
-    }
-
-    /// File name endings, the usual one first.
-    pub const fn extensions(self) -> &'static [&'static str] {
-        match self {
-            Self::Mag => &["mag"],
-            Self::Ztensor => &["zt", "ztensor"],
-            Self::Burnpack => &["bpk"],
-            Self::Aero => &["aero", "aeroset.json"],
-            Self::Primitiv => &["model", "param", "optimizer", "trainer", "tensor", "shape"],
-            Self::Safetensors => &["safetensors", "safetensors.index.json", "index.json"],
-        }
     }
 
     /// The format that a path's ending stands for.
@@ -85,18 +84,6 @@ impl Format {
                     .is_some_and(|stem| stem.ends_with('.'))
             })
         })
-    }
-
-    /// Whether this build can open and write the format.
-    pub const fn is_enabled(self) -> bool {
-        match self {
-            Self::Mag => cfg!(feature = "mag"),
-            Self::Ztensor => cfg!(feature = "ztensor"),
-            Self::Burnpack => cfg!(feature = "burnpack"),
-            Self::Aero => cfg!(feature = "aero"),
-            Self::Primitiv => cfg!(feature = "primitiv"),
-            Self::Safetensors => cfg!(feature = "safetensors"),
-        }
     }
 
     /// Tells a file's format from its first bytes ([`DETECT_LEN`](Self::DETECT_LEN) of them are
@@ -123,28 +110,14 @@ impl Format {
     pub(crate) fn is_marked(head: &[u8], len: u64) -> bool {
         Self::from_bytes(head, len).is_some()
     }
+}
 
-    fn from_bytes(head: &[u8], len: u64) -> Option<Self> {
-        match head {
-            [b'M', b'A', b'G', b'!' | b'&', ..] => Some(Self::Mag),
-            [b'Z', b'T', b'E', b'N', ..] | [0x89, b'Z', b'T', b'2', 0x0D, 0x0A, 0x1A, 0x0A, ..] => {
-                Some(Self::Ztensor)
-            }
-            [b'N', b'R', b'U', b'B', ..] => Some(Self::Burnpack),
-            [b'A', b'E', b'R', b'O', ..] => Some(Self::Aero),
-            // Three MessagePack uint32: any version and a data type of 0 to 0x400, or version 0.1
-            // and any data type; or the two-word header of the first days.
-            [0xCE, _, _, _, _, 0xCE, _, _, _, _, 0xCE, 0, 0, 0..=4, 0, ..]
-            | [0xCE, 0, 0, 0, 0, 0xCE, 0, 0, 0, 1, 0xCE, ..]
-            | [0xCE, 0, 0, 0, 0, 0xCE, 0, 0, 4, 0, ..] => Some(Self::Primitiv),
-            [b'{', ..] if is_aeroset(head) => Some(Self::Aero),
-            [a, b, c, d, e, f, g, h, b'{', ..] => {
-                let header = u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h]);
-                (header <= len.saturating_sub(8)).then_some(Self::Safetensors)
-            }
-            _ => None,
-        }
-    }
+/// Whether a file starts with the length of a header, and the header like JSON.
+fn is_safetensors(head: &[u8], len: u64) -> bool {
+    let Some((header, [b'{', ..])) = head.split_first_chunk() else {
+        return false;
+    };
+    u64::from_le_bytes(*header) <= len.saturating_sub(8)
 }
 
 /// Whether JSON starts like the index of an AERO set: its `format` has the name `AEROSET`.

@@ -51,23 +51,9 @@
 //! | `rayon` | no | work on several threads |
 
 #![forbid(unsafe_code)]
-#![cfg_attr(
-    not(all(
-        feature = "aero",
-        feature = "burnpack",
-        feature = "mag",
-        feature = "primitiv",
-        feature = "safetensors",
-        feature = "ztensor"
-    )),
-    allow(
-        dead_code,
-        unreachable_patterns,
-        unused_imports,
-        unused_variables,
-        reason = "what the codecs share is of no use to a build with few or none of them"
-    )
-)]
+
+#[macro_use]
+mod table;
 
 mod archive;
 mod codec;
@@ -78,21 +64,11 @@ mod json;
 mod options;
 mod work;
 
-#[cfg(feature = "aero")]
-pub use aero_format as aero;
 pub use archive::{Archive, Entry};
-#[cfg(feature = "burnpack")]
-pub use burnpack_format as burnpack;
 pub use error::Error;
 pub use format::Format;
 pub use json::to_json;
-#[cfg(feature = "mag")]
-pub use mag_format as mag;
 pub use options::ReadOptions;
-#[cfg(feature = "primitiv")]
-pub use primitiv_format as primitiv;
-#[cfg(feature = "safetensors")]
-pub use safetensors_format as safetensors;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
@@ -102,8 +78,22 @@ pub use tensor_core::{
 };
 pub use work::Work;
 
-#[cfg(feature = "ztensor")]
-pub use ztensor_format as ztensor;
-
 /// What this crate's functions return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+macro_rules! codecs {
+    (
+        ()
+        $($Format:ident {
+            about: $about:literal,
+            feature: $feature:literal,
+            codec: $krate:ident as $module:ident,
+            $($rest:tt)*
+        })*
+    ) => {$(
+        #[cfg(feature = $feature)]
+        pub use $krate as $module;
+    )*};
+}
+
+formats! { codecs! () }

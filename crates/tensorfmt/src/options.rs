@@ -43,6 +43,7 @@ impl ReadOptions {
     }
 
     /// Passes the limits on to a codec, which knows its own.
+    #[allow(dead_code, reason = "a build may have few codecs, or none")]
     pub(crate) fn set_limits(&self, mut set: impl FnMut(&str, u64) -> bool) {
         for (name, value) in &self.limits {
             set(name, *value);
@@ -53,18 +54,13 @@ impl ReadOptions {
 /// Every limit of every format of this build, sorted.
 fn known_limits() -> Vec<&'static str> {
     let mut known: Vec<&'static str> = vec![crate::work::LIMIT];
-    #[cfg(feature = "mag")]
-    known.extend(mag_format::Limits::NAMES);
-    #[cfg(feature = "ztensor")]
-    known.extend(ztensor_format::Limits::NAMES);
-    #[cfg(feature = "burnpack")]
-    known.extend(burnpack_format::Limits::NAMES);
-    #[cfg(feature = "aero")]
-    known.extend(aero_format::Limits::NAMES);
-    #[cfg(feature = "primitiv")]
-    known.extend(primitiv_format::Limits::NAMES);
-    #[cfg(feature = "safetensors")]
-    known.extend(safetensors_format::Limits::NAMES);
+    macro_rules! limits {
+        (() $([$Archive:ident $feature:literal $krate:ident $($rest:tt)*])*) => {$(
+            #[cfg(feature = $feature)]
+            known.extend($krate::Limits::NAMES);
+        )*};
+    }
+    archives! { limits! () }
     known.sort_unstable();
     known.dedup();
     known

@@ -1,22 +1,74 @@
+use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use aero_format::{Archive, Builder, Chunk, DTypeCode, Entry, FourCc, Set};
-use tensor_core::{DType, Entries, Order, Value};
+use tensor_core::{FileSource, DType, Entries, FileId, Misfit, Order, Patch, Source, Value, WriteOptions};
 
-use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared};
-use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable, shrinking};
-use crate::{Error, Result};
+use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared, Write, one_file};
+use crate::convert::record::Record;
+use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Unreadable, shrinking};
+use crate::format::looks_like;
+use crate::{Error, Format, ReadOptions, Result};
 
 /// The key under which a conversion to this format keeps a tensor's flags.
 const FLAGS: &str = "aero.flags";
 const QUANT_ID: &str = "quant_id";
+
+/// Opens a file.
+pub(crate) fn open(source: impl Source + 'static, options: &ReadOptions) -> Result<Archive> {
+    Ok(Archive::from_source(source, &own_options(options))?)
+}
+
+fn own_options(options: &ReadOptions) -> aero_format::ReadOptions {
+    let mut own = aero_format::ReadOptions::default();
+    own.salvage = options.salvage;
+    options.set_limits(|name, value| own.limits.set(name, value));
+    own
+}
 
 impl Describe for Archive {
     fn version_name(&self) -> String {
         let (major, minor) = self.version();
         format!("{major}.{minor}")
     }
+
+    fn read_files(&self) -> Vec<FileId> {
+        one_file(self.file())
+    }
+
+    fn model_tensor(&self, entry: Entry<'_>, about: About) -> ModelTensor {
+        let data = match entry.dtype() {
+            Some(_) => self.data(entry),
+            None => self.stored(entry),
+        };
+        let data = data.map_err(Unreadable::of);
+        described(entry, data, || self.extra(entry), about)
+    }
+
+    fn patch(&self, writer: &dyn Write) -> Result<std::result::Result<Patch, Misfit>> {
+        match writer.as_any().downcast_ref::<Builder>() {
+            Some(builder) => Ok(builder.edit(self)?),
+            None => Ok(Err(Misfit::Layout("another format"))),
+        }
+    }
+
+    fn add_to(&self, model: &mut Model) {
+        model.aero = Some(Style::of(self));
+    }
+
+    fn has_reversed_dims(&self) -> bool {
+        has_gguf_dims(&self.metadata_pairs())
+    }
+
+    fn index_len(&self) -> u64 {
+    let chunks = self.chunks().iter();
+    chunks
+        .filter(|chunk| chunk.fourcc() != aero_format::FourCc::WTSH)
+        .fold(0, |sum, chunk| sum.saturating_add(chunk.ulen()))
+}
 
     /// The JSON metadata.
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
@@ -52,6 +104,40 @@ fn describe(chunk: &Chunk) -> Value {
 impl Describe for Set {
     fn version_name(&self) -> String {
         "set".into()
+    }
+
+    fn read_files(&self) -> Vec<FileId> {
+        let paths = self.files().into_iter();
+        paths.filter_map(|path| FileId::of(path).ok()).collect()
+    }
+
+    fn is_several(&self) -> bool {
+        true
+    }
+
+    fn model_tensor(&self, entry: Entry<'_>, about: About) -> ModelTensor {
+        let data = match entry.dtype() {
+            Some(_) => self.data(entry),
+            None => self.stored(entry),
+        };
+        let data = data.map_err(Unreadable::of);
+        described(entry, data, || self.extra(entry), about)
+    }
+
+    fn add_to(&self, model: &mut Model) {
+        model.aero = Some(Style::of_set(self));
+    }
+
+    fn has_reversed_dims(&self) -> bool {
+        has_gguf_dims(&self.metadata_pairs())
+    }
+
+    fn part_name(&self, entry: Entry<'_>) -> Option<&str> {
+        self.part_of(entry)
+    }
+
+    fn unlisted_tensors(&self) -> Vec<(String, String)> {
+        self.unlisted()
     }
 
     /// What the set says, and what its parts say.
@@ -112,7 +198,7 @@ impl<'a> DescribeEntry<'a> for Entry<'a> {
 
 /// A file converted from GGUF has the dims in that format's order, fastest first, over row-major
 /// bytes.
-pub(crate) fn has_gguf_dims(metadata: &[(String, Value)]) -> bool {
+fn has_gguf_dims(metadata: &[(String, Value)]) -> bool {
     let is_gguf =
         |(key, value): &(String, Value)| key == "source_format" && value.as_str() == Some("gguf");
     metadata.iter().any(is_gguf)
@@ -152,7 +238,7 @@ const PAGE: u64 = 4096;
 
 impl Style {
     /// That of a single file. What can't be read is not there, as far as a copy is concerned.
-    pub(crate) fn of(archive: &Archive) -> Self {
+    fn of(archive: &Archive) -> Self {
         let chunks = archive.chunks();
         let has = |fourcc| chunks.iter().any(|chunk| chunk.fourcc() == fourcc);
         let shards = || chunks.iter().filter(|chunk| chunk.fourcc() == FourCc::WTSH);
@@ -169,7 +255,7 @@ impl Style {
     }
 
     /// That of a set: of its first part, and of how many shards are in each.
-    pub(crate) fn of_set(set: &Set) -> Self {
+    fn of_set(set: &Set) -> Self {
         let Ok(first) = set.part(0) else {
             return Self::default();
         };
@@ -180,26 +266,6 @@ impl Style {
         style.shard_bytes = fill(set.entries()).filter(|_| several);
         style
     }
-}
-
-/// A tensor with everything that the index says about it.
-pub(crate) fn model_tensor(archive: &Archive, entry: Entry<'_>, about: About) -> ModelTensor {
-    let data = match entry.dtype() {
-        Some(_) => archive.data(entry),
-        None => archive.stored(entry),
-    };
-    let data = data.map_err(Unreadable::of);
-    described(entry, data, || archive.extra(entry), about)
-}
-
-/// The same for a tensor of a set.
-pub(crate) fn set_tensor(set: &Set, entry: Entry<'_>, about: About) -> ModelTensor {
-    let data = match entry.dtype() {
-        Some(_) => set.data(entry),
-        None => set.stored(entry),
-    };
-    let data = data.map_err(Unreadable::of);
-    described(entry, data, || set.extra(entry), about)
 }
 
 fn described(
@@ -234,6 +300,57 @@ fn described(
         None => Native::AeroCoded(entry.dtype_code()),
     });
     tensor
+}
+
+impl Write for Builder {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn encoded_len(&self, data_len: u64) -> Option<u64> {
+        // The length of the index takes hashes of all data to know.
+        Some(data_len)
+    }
+
+    fn write_to(&self, out: &mut dyn io::Write, options: &WriteOptions<'_>) -> Result<()> {
+        Ok(self.write_to_with(out, options)?)
+    }
+
+    fn write_file(&self, path: &Path, options: &WriteOptions<'_>) -> Result<()> {
+        Ok(self.write_file_with(path, options)?)
+    }
+}
+
+/// The builder of a set.
+#[derive(Debug)]
+pub(crate) struct SetWriter(Builder);
+
+impl Write for SetWriter {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn files_beside(&self, path: &Path) -> Vec<PathBuf> {
+        self.0.set_files(path)
+    }
+
+    fn encoded_len(&self, data_len: u64) -> Option<u64> {
+        Some(data_len)
+    }
+
+    fn write_file(&self, path: &Path, options: &WriteOptions<'_>) -> Result<()> {
+        Ok(self.0.write_set_with(path, options)?)
+    }
+}
+
+/// As [`build`], in parts.
+pub(crate) fn build_set(
+    model: &Model,
+    tensors: Vec<Prepared>,
+    options: &Options,
+    losses: &mut Vec<Loss>,
+) -> Result<SetWriter> {
+    build(model, tensors, options, losses).map(SetWriter)
 }
 
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
@@ -336,10 +453,21 @@ pub(crate) fn build(
     Ok(builder)
 }
 
-/// Bytes of everything but the weights, decoded.
-pub(crate) fn index_len(archive: &Archive) -> u64 {
-    let chunks = archive.chunks().iter();
-    chunks
-        .filter(|chunk| chunk.fourcc() != aero_format::FourCc::WTSH)
-        .fold(0, |sum, chunk| sum.saturating_add(chunk.ulen()))
+/// Whether a file is the JSON of an AERO set: by what it starts with, or by its name.
+pub(crate) fn is_set(source: &FileSource, path: &Path) -> Result<bool> {
+    let len = source.size();
+    let head = source.read(0..len.min(Format::DETECT_LEN as u64))?;
+    let json = Format::is_marked(&head, len) && head.trim_ascii_start().starts_with(b"{");
+    let named = path
+        .to_string_lossy()
+        .to_ascii_lowercase()
+        .ends_with(".aeroset.json");
+    let aero = Format::detect(&head, len, Some(path)) == Some(Format::Aero);
+    let is_text = head.trim_ascii_start().starts_with(b"{") || looks_like(&head, len).is_none();
+    Ok(aero && !head.starts_with(b"AERO") && (json || named && is_text))
+}
+
+/// Opens a set.
+pub(crate) fn open_set(path: &Path, options: &ReadOptions) -> Result<Set> {
+    Ok(Set::open_with(path, &own_options(options))?)
 }

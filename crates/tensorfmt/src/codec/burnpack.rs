@@ -1,26 +1,96 @@
+use std::any::Any;
 use std::borrow::Cow;
+use std::io;
+use std::path::Path;
 
 use burnpack_format::{
     Archive, BoolStore, Builder, Compat, DTypeCode, Entry, Layout, QuantGeneration, Scalar,
     ScalarEntry,
 };
 use tensor_core::codec::{Ticker, walk};
-use tensor_core::{Cast, DType, Order, Source, Value};
+use tensor_core::{Cast, DType, FileId, Misfit, Order, Patch, Source, Value, WriteOptions};
 
-use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared};
-use crate::convert::{
-    BurnpackGeneration, Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable, shrinking,
-};
-use crate::{Error, Result};
+use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared, Write, one_file};
+use crate::convert::record::Record;
+use crate::convert::{BurnpackGeneration, Loss, LossKind, Model, ModelTensor, Options, Unreadable, shrinking};
+use crate::{Error, ReadOptions, Result};
 
 /// The attribute that keeps a dtype which only burnpack spells: `Flex32`, `Bool(u8)`, `Bool(u32)`.
 const DTYPE: &str = "burnpack.dtype";
 /// The attribute, and the key of listings, of a parameter id.
 const PARAM_ID: &str = "param_id";
 
+/// Opens a file.
+pub(crate) fn open(source: impl Source + 'static, options: &ReadOptions) -> Result<Archive> {
+    Ok(Archive::from_source(source, &own_options(options))?)
+}
+
+fn own_options(options: &ReadOptions) -> burnpack_format::ReadOptions {
+    let mut own = burnpack_format::ReadOptions::default();
+    options.set_limits(|name, value| own.limits.set(name, value));
+    own
+}
+
 impl Describe for Archive {
     fn version_name(&self) -> String {
         self.generation().name().into()
+    }
+
+    fn read_files(&self) -> Vec<FileId> {
+        one_file(self.file())
+    }
+
+    fn model_tensor(&self, entry: Entry<'_>, about: About) -> ModelTensor {
+        let wide = entry.bool_store() == Some(BoolStore::U32);
+        let data = if wide {
+            self.bools(entry)
+        } else {
+            self.stored(entry)
+        };
+        let mut tensor = super::tensor(
+            entry.name(),
+            entry.dtype(),
+            entry
+                .dtype()
+                .map_or_else(|| entry.stored_dtype(), |dtype| dtype.name().into()),
+            entry.shape(),
+            entry.order(),
+            data.map_err(Unreadable::of),
+        );
+        if entry.dtype() == Some(DType::Opaque) {
+            tensor.dtype_name = "qfloat".into();
+        }
+        if about == About::Values {
+            return tensor;
+        }
+        if let Some(id) = entry.param_id() {
+            tensor.attributes.push((PARAM_ID.into(), id.into()));
+        }
+        let spelled = entry.dtype_code();
+        if let DTypeCode::Flex32 | DTypeCode::Bool(BoolStore::U8 | BoolStore::U32) = spelled {
+            tensor
+                .attributes
+                .push((DTYPE.into(), spelled.to_string().into()));
+        }
+        // What is read as one byte each may be more in the file.
+        if about == About::Home || wide {
+            let own = (self.clone(), entry.position());
+            tensor.native = Some(Native::Burnpack(Box::new(own)));
+        }
+        tensor
+    }
+
+    fn patch(&self, writer: &dyn Write) -> Result<std::result::Result<Patch, Misfit>> {
+        match writer.as_any().downcast_ref::<Builder>() {
+            Some(builder) => Ok(builder.edit(self)?),
+            None => Ok(Err(Misfit::Layout("another format"))),
+        }
+    }
+
+    fn add_to(&self, model: &mut Model) {
+        let signed = self.scalars().iter();
+        let signed = signed.filter(|scalar| matches!(scalar.value(), Scalar::Int(_)));
+        model.signed = signed.map(|scalar| scalar.name().to_owned()).collect();
     }
 
     /// Text entries, then scalars. A scalar whose name is taken by a text is `scalar:NAME`.
@@ -98,47 +168,6 @@ impl<'a> DescribeEntry<'a> for Entry<'a> {
     }
 }
 
-/// A tensor with its parameter id; a bool held as u32 enters as one byte per element.
-pub(crate) fn model_tensor(archive: &Archive, entry: Entry<'_>, about: About) -> ModelTensor {
-    let wide = entry.bool_store() == Some(BoolStore::U32);
-    let data = if wide {
-        archive.bools(entry)
-    } else {
-        archive.stored(entry)
-    };
-    let mut tensor = super::tensor(
-        entry.name(),
-        entry.dtype(),
-        entry
-            .dtype()
-            .map_or_else(|| entry.stored_dtype(), |dtype| dtype.name().into()),
-        entry.shape(),
-        entry.order(),
-        data.map_err(Unreadable::of),
-    );
-    if entry.dtype() == Some(DType::Opaque) {
-        tensor.dtype_name = "qfloat".into();
-    }
-    if about == About::Values {
-        return tensor;
-    }
-    if let Some(id) = entry.param_id() {
-        tensor.attributes.push((PARAM_ID.into(), id.into()));
-    }
-    let spelled = entry.dtype_code();
-    if let DTypeCode::Flex32 | DTypeCode::Bool(BoolStore::U8 | BoolStore::U32) = spelled {
-        tensor
-            .attributes
-            .push((DTYPE.into(), spelled.to_string().into()));
-    }
-    // What is read as one byte each may be more in the file.
-    if about == About::Home || wide {
-        let own = (archive.clone(), entry.position());
-        tensor.native = Some(Native::Burnpack(Box::new(own)));
-    }
-    tensor
-}
-
 /// The archive that a tensor comes from, and its entry there.
 fn own(native: Option<&Native>) -> Option<(&Archive, Entry<'_>)> {
     match native {
@@ -169,6 +198,24 @@ pub(crate) fn wide_truths(native: Option<&Native>) -> Result<u64> {
         Ok(())
     })?;
     Ok(count)
+}
+
+impl Write for Builder {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn encoded_len(&self, _data_len: u64) -> Option<u64> {
+        Self::encoded_len(self).ok()
+    }
+
+    fn write_to(&self, out: &mut dyn io::Write, options: &WriteOptions<'_>) -> Result<()> {
+        Ok(self.write_to_with(out, options)?)
+    }
+
+    fn write_file(&self, path: &Path, options: &WriteOptions<'_>) -> Result<()> {
+        Ok(self.write_file_with(path, options)?)
+    }
 }
 
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
@@ -353,13 +400,3 @@ fn attribute<'a>(tensor: &'a Prepared, key: &str) -> Option<&'a Value> {
         .map(|(_, value)| value)
 }
 
-/// Names of the scalars that are signed, so that they stay so.
-pub(crate) fn signed_scalars(archive: &Archive) -> Vec<String> {
-    let signed = |scalar: &&ScalarEntry| matches!(scalar.value(), Scalar::Int(_));
-    archive
-        .scalars()
-        .iter()
-        .filter(signed)
-        .map(|scalar| scalar.name().to_owned())
-        .collect()
-}

@@ -1,15 +1,50 @@
+use std::any::Any;
 use std::borrow::Cow;
+use std::io;
+use std::path::Path;
 
 use mag_format::{Archive, Builder, DTypeCode, Entry, Generation, MetaValue, Timestamp};
-use tensor_core::{Order, Value};
+use tensor_core::{FileId, Misfit, Order, Patch, Source, Value, WriteOptions};
 
-use super::{Capabilities, Describe, DescribeEntry, Prepared, lose_attributes, lose_generation};
-use crate::convert::{Loss, LossKind, Model, Options, shrinking};
-use crate::{Format, Result};
+use super::{About, Capabilities, Describe, DescribeEntry, Prepared, Write, lose_attributes, lose_generation, one_file};
+use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Unreadable, shrinking};
+use crate::{Format, ReadOptions, Result};
+
+/// Opens a file.
+pub(crate) fn open(source: impl Source + 'static, options: &ReadOptions) -> Result<Archive> {
+    Ok(Archive::from_source(source, &own_options(options))?)
+}
+
+fn own_options(options: &ReadOptions) -> mag_format::ReadOptions {
+    let mut own = mag_format::ReadOptions::default();
+    options.set_limits(|name, value| own.limits.set(name, value));
+    own
+}
 
 impl Describe for Archive {
     fn version_name(&self) -> String {
         self.generation().version().into()
+    }
+
+    fn read_files(&self) -> Vec<FileId> {
+        one_file(self.file())
+    }
+
+    fn model_tensor(&self, entry: Entry<'_>, _about: About) -> ModelTensor {
+        let name = match entry.dtype() {
+            Some(dtype) => dtype.name().into(),
+            None => entry.stored_dtype(),
+        };
+        let data = self.data(entry).map_err(Unreadable::of);
+        let (dtype, shape, order) = (entry.dtype(), entry.shape(), entry.order());
+        super::tensor(entry.name(), dtype, name, shape, order, data)
+    }
+
+    fn patch(&self, writer: &dyn Write) -> Result<std::result::Result<Patch, Misfit>> {
+        match writer.as_any().downcast_ref::<Builder>() {
+            Some(builder) => Ok(builder.edit(self)?),
+            None => Ok(Err(Misfit::Layout("another format"))),
+        }
     }
 
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
@@ -60,6 +95,24 @@ impl<'a> DescribeEntry<'a> for Entry<'a> {
 
     fn stored_dtype(self) -> Cow<'a, str> {
         Cow::Owned(self.dtype_code().to_string())
+    }
+}
+
+impl Write for Builder {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn encoded_len(&self, _data_len: u64) -> Option<u64> {
+        Self::encoded_len(self).ok()
+    }
+
+    fn write_to(&self, out: &mut dyn io::Write, options: &WriteOptions<'_>) -> Result<()> {
+        Ok(self.write_to_with(out, options)?)
+    }
+
+    fn write_file(&self, path: &Path, options: &WriteOptions<'_>) -> Result<()> {
+        Ok(self.write_file_with(path, options)?)
     }
 }
 

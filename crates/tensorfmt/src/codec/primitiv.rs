@@ -1,25 +1,75 @@
+use std::any::Any;
 use std::borrow::Cow;
+use std::io;
 use std::path::Path;
 
 use primitiv_format::{Archive, BuildError, Builder, DataType, Entry, Object, Optimizer};
-use tensor_core::{DType, Order, SinkError, Value, WriteOptions};
+use tensor_core::{DType, FileId, Misfit, Order, Patch, SinkError, Source, Value, WriteOptions};
 
-use super::{
-    About, Capabilities, Describe, DescribeEntry, Native, Prepared, lose_attributes, lose_metadata,
-};
-use crate::convert::{
-    Loss, LossKind, Model, ModelTensor, Options, PrimitivObject, Refusal, Unreadable, none_left,
-    refusal, shrinking,
-};
-use crate::{Error, Result};
+use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared, Write, lose_attributes, lose_metadata, one_file};
+use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, PrimitivObject, Refusal, Unreadable, none_left, refusal, shrinking};
+use crate::{Error, ReadOptions, Result};
 
 /// The attribute that says how many of a tensor's last dim are its batch.
 const BATCH: &str = "primitiv.batch";
+
+/// Opens a file.
+pub(crate) fn open(source: impl Source + 'static, options: &ReadOptions) -> Result<Archive> {
+    Ok(Archive::from_source(source, &own_options(options))?)
+}
+
+fn own_options(options: &ReadOptions) -> primitiv_format::ReadOptions {
+    let mut own = primitiv_format::ReadOptions::default();
+    options.set_limits(|name, value| own.limits.set(name, value));
+    own
+}
 
 impl Describe for Archive {
     fn version_name(&self) -> String {
         let (major, minor) = self.version();
         format!("{major}.{minor}")
+    }
+
+    fn read_files(&self) -> Vec<FileId> {
+        one_file(self.file())
+    }
+
+    fn model_tensor(&self, entry: &Entry, about: About) -> ModelTensor {
+        let mut tensor = super::tensor(
+            entry.name(),
+            entry.dtype(),
+            entry.stored_dtype(),
+            entry.shape(),
+            entry.order(),
+            self.data(entry).map_err(Unreadable::of),
+        );
+        if entry.batch() != 1 {
+            tensor.attributes.push((BATCH.into(), entry.batch().into()));
+        }
+        tensor.is_stat = entry.stat().is_some();
+        // A statistic has the address of its parameter, and must never be written at it.
+        tensor.native = (about == About::Home && !tensor.is_stat)
+            .then(|| Native::Primitiv(entry.path().map(str::to_owned).collect()));
+        tensor
+    }
+
+    fn patch(&self, _writer: &dyn Write) -> Result<std::result::Result<Patch, Misfit>> {
+        let message = "names and data of a primitiv file follow each other without a gap";
+        Ok(Err(Misfit::Layout(message)))
+    }
+
+    fn add_to(&self, model: &mut Model) {
+        model.primitiv = match self.data_type() {
+            DataType::Model => Some(PrimitivObject::Model),
+            DataType::Parameter => Some(PrimitivObject::Parameter),
+            DataType::Optimizer => Some(PrimitivObject::Optimizer),
+            DataType::Tensor => Some(PrimitivObject::Tensor),
+            _ => None,
+        };
+        if self.data_type() == DataType::Shape {
+            let message = "a primitiv Shape file holds no tensor; `inspect --json` shows it";
+            model.nothing = Some(message.into());
+        }
     }
 
     /// The configurations of an optimizer; nothing else has metadata.
@@ -80,43 +130,6 @@ impl<'a> DescribeEntry<'a> for &'a Entry {
     }
 }
 
-/// A tensor with its batch.
-pub(crate) fn model_tensor(archive: &Archive, entry: &Entry, about: About) -> ModelTensor {
-    let mut tensor = super::tensor(
-        entry.name(),
-        entry.dtype(),
-        entry.stored_dtype(),
-        entry.shape(),
-        entry.order(),
-        archive.data(entry).map_err(Unreadable::of),
-    );
-    if entry.batch() != 1 {
-        tensor.attributes.push((BATCH.into(), entry.batch().into()));
-    }
-    tensor.is_stat = entry.stat().is_some();
-    // A statistic has the address of its parameter, and must never be written at it.
-    tensor.native = (about == About::Home && !tensor.is_stat)
-        .then(|| Native::Primitiv(entry.path().map(str::to_owned).collect()));
-    tensor
-}
-
-/// Why a file can't become a model, if it can't.
-pub(crate) fn no_model(archive: &Archive) -> Option<String> {
-    let shape = archive.data_type() == DataType::Shape;
-    shape.then(|| "a primitiv Shape file holds no tensor; `inspect --json` shows it".into())
-}
-
-/// The object that the file is of, if it is one that is written again.
-pub(crate) fn object(archive: &Archive) -> Option<PrimitivObject> {
-    match archive.data_type() {
-        DataType::Model => Some(PrimitivObject::Model),
-        DataType::Parameter => Some(PrimitivObject::Parameter),
-        DataType::Optimizer => Some(PrimitivObject::Optimizer),
-        DataType::Tensor => Some(PrimitivObject::Tensor),
-        _ => None,
-    }
-}
-
 /// The object that was read, as long as all that is left of the model fits in one.
 fn same_object(model: &Model, tensors: &[Prepared]) -> Option<PrimitivObject> {
     let object = model.primitiv?;
@@ -139,36 +152,31 @@ pub(crate) enum Writer {
     Optimizer(Optimizer),
 }
 
-impl Writer {
-    pub(crate) fn write_file_with(
-        &self,
-        path: &Path,
-        options: &WriteOptions<'_>,
-    ) -> Result<(), primitiv_format::Error> {
+impl Write for Writer {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn encoded_len(&self, _data_len: u64) -> Option<u64> {
         match self {
-            Self::Tensors(builder) => builder.write_file_with(path, options),
-            Self::Optimizer(optimizer) => optimizer.write_file_with(path, options),
+            Self::Tensors(builder) => builder.encoded_len().ok(),
+            Self::Optimizer(optimizer) => optimizer.to_vec().ok().map(|bytes| bytes.len() as u64),
         }
     }
 
-    pub(crate) fn write_to_with(
-        &self,
-        mut out: impl std::io::Write,
-        options: &WriteOptions<'_>,
-    ) -> Result<(), primitiv_format::Error> {
+    fn write_to(&self, out: &mut dyn io::Write, options: &WriteOptions<'_>) -> Result<()> {
         match self {
-            Self::Tensors(builder) => builder.write_to_with(out, options),
+            Self::Tensors(builder) => Ok(builder.write_to_with(out, options)?),
             Self::Optimizer(optimizer) => {
-                let bytes = optimizer.to_vec()?;
-                Ok(out.write_all(&bytes).map_err(SinkError::Io)?)
+                Ok(out.write_all(&optimizer.to_vec()?).map_err(SinkError::Io)?)
             }
         }
     }
 
-    pub(crate) fn encoded_len(&self) -> Option<u64> {
+    fn write_file(&self, path: &Path, options: &WriteOptions<'_>) -> Result<()> {
         match self {
-            Self::Tensors(builder) => builder.encoded_len().ok(),
-            Self::Optimizer(optimizer) => optimizer.to_vec().ok().map(|bytes| bytes.len() as u64),
+            Self::Tensors(builder) => Ok(builder.write_file_with(path, options)?),
+            Self::Optimizer(optimizer) => Ok(optimizer.write_file_with(path, options)?),
         }
     }
 }

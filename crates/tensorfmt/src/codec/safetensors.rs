@@ -1,15 +1,63 @@
+use std::any::Any;
 use std::borrow::Cow;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use safetensors_format::{Archive, Builder, DTypeCode, Entry, Set};
-use tensor_core::{DType, FileId, Order, Value};
+use tensor_core::{FileSource, DType, FileId, Misfit, Order, Patch, Source, Value, WriteOptions};
 
-use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared};
-use crate::Result;
-use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Record, Unreadable, shrinking};
+use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared, Write, one_file};
+use crate::{ReadOptions, Result};
+use crate::convert::record::Record;
+use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Unreadable, shrinking};
+
+/// Opens a file.
+pub(crate) fn open(source: impl Source + 'static, options: &ReadOptions) -> Result<Archive> {
+    Ok(Archive::from_source(source, &own_options(options))?)
+}
+
+fn own_options(options: &ReadOptions) -> safetensors_format::ReadOptions {
+    let mut own = safetensors_format::ReadOptions::default();
+    own.salvage = options.salvage;
+    options.set_limits(|name, value| own.limits.set(name, value));
+    own
+}
 
 impl Describe for Archive {
     fn version_name(&self) -> String {
         "1".into()
+    }
+
+    fn read_files(&self) -> Vec<FileId> {
+        one_file(self.file())
+    }
+
+    fn model_tensor(&self, entry: Entry<'_>, about: About) -> ModelTensor {
+        let mut tensor = super::tensor(
+            entry.name(),
+            entry.dtype(),
+            match entry.dtype() {
+                Some(dtype) if dtype != DType::Opaque => dtype.name().into(),
+                _ => entry.stored_dtype(),
+            },
+            entry.shape(),
+            entry.order(),
+            self.stored(entry).map_err(Unreadable::of),
+        );
+        // Keys of the tensor's own are to be told where they are lost.
+        let has_extras = || Entry::extras(entry).next().is_some();
+        if about == About::Home || about == About::Elsewhere && has_extras() {
+            let own = (self.clone(), entry.position());
+            tensor.native = Some(Native::Safetensors(Box::new(own)));
+        }
+        tensor
+    }
+
+    fn patch(&self, writer: &dyn Write) -> Result<std::result::Result<Patch, Misfit>> {
+        match writer.as_any().downcast_ref::<Builder>() {
+            Some(builder) => Ok(builder.edit(self)?),
+            None => Ok(Err(Misfit::Layout("another format"))),
+        }
     }
 
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
@@ -23,6 +71,52 @@ impl Describe for Archive {
 impl Describe for Set {
     fn version_name(&self) -> String {
         "set".into()
+    }
+
+    fn read_files(&self) -> Vec<FileId> {
+        self.file_ids()
+    }
+
+    fn is_several(&self) -> bool {
+        true
+    }
+
+    fn model_tensor(&self, entry: Entry<'_>, about: About) -> ModelTensor {
+    match self.archive_of(entry) {
+        Ok(archive) => archive.model_tensor(entry, about),
+        // An entry of another set, which nothing here hands out.
+        Err(error) => super::tensor(
+            entry.name(),
+            entry.dtype(),
+            entry.stored_dtype(),
+            entry.shape(),
+            entry.order(),
+            Err(Unreadable::of(error)),
+        ),
+    }
+}
+
+    fn add_to(&self, model: &mut Model) {
+        let keys = self.index_metadata().map(|(key, _)| key);
+        let said = keys.filter(|key| *key != "total_parameters");
+        model.said_by_index = said.map(str::to_owned).collect();
+    }
+
+    fn part_name(&self, entry: Entry<'_>) -> Option<&str> {
+        self.shard_of(entry)
+    }
+
+    fn unlisted_tensors(&self) -> Vec<(String, String)> {
+        let owned = |(shard, name): (&str, &str)| (shard.to_owned(), name.to_owned());
+        self.unlisted().map(owned).collect()
+    }
+
+    fn odd_facts(&self) -> &[String] {
+        self.oddities()
+    }
+
+    fn faults_passed(&self) -> Vec<String> {
+        self.faults().iter().map(ToString::to_string).collect()
     }
 
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
@@ -64,44 +158,6 @@ impl<'a> DescribeEntry<'a> for Entry<'a> {
     }
 }
 
-/// A tensor with its bytes as they are stored, whatever its dtype.
-pub(crate) fn model_tensor(archive: &Archive, entry: Entry<'_>, about: About) -> ModelTensor {
-    let mut tensor = super::tensor(
-        entry.name(),
-        entry.dtype(),
-        match entry.dtype() {
-            Some(dtype) if dtype != DType::Opaque => dtype.name().into(),
-            _ => entry.stored_dtype(),
-        },
-        entry.shape(),
-        entry.order(),
-        archive.stored(entry).map_err(Unreadable::of),
-    );
-    // Keys of the tensor's own are to be told where they are lost.
-    let has_extras = || Entry::extras(entry).next().is_some();
-    if about == About::Home || about == About::Elsewhere && has_extras() {
-        let own = (archive.clone(), entry.position());
-        tensor.native = Some(Native::Safetensors(Box::new(own)));
-    }
-    tensor
-}
-
-/// The same of a set, where the shard that has the tensor stands for the file.
-pub(crate) fn set_tensor(set: &Set, entry: Entry<'_>, about: About) -> ModelTensor {
-    match set.archive_of(entry) {
-        Ok(archive) => model_tensor(archive, entry, about),
-        // An entry of another set, which nothing here hands out.
-        Err(error) => super::tensor(
-            entry.name(),
-            entry.dtype(),
-            entry.stored_dtype(),
-            entry.shape(),
-            entry.order(),
-            Err(Unreadable::of(error)),
-        ),
-    }
-}
-
 /// The archive that a tensor comes from, and its entry there.
 fn own(native: &Native) -> Option<(&Archive, Entry<'_>)> {
     match native {
@@ -130,6 +186,50 @@ pub(crate) fn lose_extras(name: &str, native: &Native, losses: &mut Vec<Loss>) {
     }
 }
 
+impl Write for Builder {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn data_reordered(&self) -> bool {
+        Self::data_reordered(self)
+    }
+
+    fn encoded_len(&self, _data_len: u64) -> Option<u64> {
+        Self::encoded_len(self).ok()
+    }
+
+    fn write_to(&self, out: &mut dyn io::Write, options: &WriteOptions<'_>) -> Result<()> {
+        Ok(self.write_to_with(out, options)?)
+    }
+
+    fn write_file(&self, path: &Path, options: &WriteOptions<'_>) -> Result<()> {
+        Ok(self.write_file_with(path, options)?)
+    }
+}
+
+/// The builder of a set.
+#[derive(Debug)]
+pub(crate) struct SetWriter(Builder);
+
+impl Write for SetWriter {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn files_beside(&self, path: &Path) -> Vec<PathBuf> {
+        self.0.set_files(path).unwrap_or_default()
+    }
+
+    fn encoded_len(&self, _data_len: u64) -> Option<u64> {
+        self.0.encoded_set_len().ok()
+    }
+
+    fn write_file(&self, path: &Path, options: &WriteOptions<'_>) -> Result<()> {
+        Ok(self.0.write_set_with(path, options)?)
+    }
+}
+
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     holds: |dtype| DTypeCode::from_dtype(dtype).is_some(),
     ranks: 0..=usize::MAX,
@@ -139,21 +239,13 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     name: |name| (name == "__metadata__").then(|| "the name is the header's own".into()),
 };
 
-/// What the index of a set says about it that doesn't follow from its tensors.
-pub(crate) fn said_by_index(set: &Set) -> Vec<String> {
-    let keys = set.index_metadata().map(|(key, _)| key);
-    keys.filter(|key| *key != "total_parameters")
-        .map(str::to_owned)
-        .collect()
-}
-
 /// A set, with the shards that its source has unless other ones are asked for.
 pub(crate) fn build_set(
     model: &Model,
     tensors: Vec<Prepared>,
     options: &Options,
     losses: &mut Vec<Loss>,
-) -> Result<Builder> {
+) -> Result<SetWriter> {
     let starts = match options.max_shard_bytes {
         None => shard_starts(&tensors),
         Some(_) => Vec::new(),
@@ -163,7 +255,7 @@ pub(crate) fn build_set(
         builder.max_shard_bytes(bytes);
     }
     builder.shards_start_at(starts);
-    Ok(builder)
+    Ok(SetWriter(builder))
 }
 
 /// Where the tensors of each file begin, where they come from several files of the format one after the
@@ -230,4 +322,25 @@ pub(crate) fn build(
         }
     }
     Ok(builder)
+}
+
+/// Whether a file is the index of a set of safetensors: by its name, or by the beginning of its JSON.
+pub(crate) fn is_set(source: &FileSource, path: &Path) -> Result<bool> {
+    /// As much as comes before the map of a file whose other keys are few.
+    const HEAD: u64 = 4096;
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().to_ascii_lowercase());
+    if name.is_some_and(|name| name.ends_with(".index.json")) {
+        return Ok(true);
+    }
+    let head = source.read(0..source.size().min(HEAD))?;
+    let is_json = head.trim_ascii_start().starts_with(b"{");
+    let map = b"\"weight_map\"";
+    Ok(is_json && head.windows(map.len()).any(|window| window == map))
+}
+
+/// Opens a set.
+pub(crate) fn open_set(path: &Path, options: &ReadOptions) -> Result<Set> {
+    Ok(Set::open_with(path, &own_options(options))?)
 }

@@ -1,20 +1,114 @@
+use std::any::Any;
 use std::borrow::Cow;
+use std::io;
+use std::path::Path;
 
-use tensor_core::{Kind, Order, Value};
+use tensor_core::{FileId, Kind, Misfit, Order, Patch, Source, Value, WriteOptions};
 use ztensor_format::{
     Algorithm, Archive, BuildError, Builder, Checksum, Encoding, Endianness, Entry, Generation,
     TensorOptions,
 };
 
-use super::{
-    About, Capabilities, Describe, DescribeEntry, Native, Prepared, lose_generation, lose_metadata,
-};
+use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared, Write, lose_generation, lose_metadata, one_file};
 use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Unreadable, shrinking};
-use crate::{Error, Format, Result};
+use crate::{Error, Format, ReadOptions, Result};
+
+/// Opens a file.
+pub(crate) fn open(source: impl Source + 'static, options: &ReadOptions) -> Result<Archive> {
+    Ok(Archive::from_source(source, &own_options(options))?)
+}
+
+fn own_options(options: &ReadOptions) -> ztensor_format::ReadOptions {
+    let mut own = ztensor_format::ReadOptions::default();
+    options.set_limits(|name, value| own.limits.set(name, value));
+    own
+}
 
 impl Describe for Archive {
     fn version_name(&self) -> String {
         self.version().into()
+    }
+
+    fn read_files(&self) -> Vec<FileId> {
+        one_file(self.file())
+    }
+
+    fn model_tensor(&self, entry: Entry<'_>, about: About) -> ModelTensor {
+        // What has no values that can be read still has bytes.
+        let (data, unread) = match self.data(entry) {
+            Err(error) if error.kind() == Kind::Unsupported => {
+                (self.stored(entry), Some(error.to_string()))
+            }
+            data => (data, None),
+        };
+        let is_unread = unread.is_some();
+        let mut tensor = super::tensor(
+            entry.name(),
+            entry.dtype().filter(|_| !is_unread),
+            entry
+                .dtype()
+                .map_or_else(|| entry.stored_dtype(), |dtype| dtype.name().into()),
+            entry.shape(),
+            entry.order(),
+            data.map_err(Unreadable::of),
+        );
+        tensor.unread = unread;
+        if about == About::Values {
+            return tensor;
+        }
+        if self.generation() != Generation::V0_1 {
+            // None of it is a field of 0.1, and what 0.1 can't hold is to be told.
+            let custom = entry.custom().into_iter();
+            tensor.attributes = custom
+                .map(|field| (field.key().to_owned(), field.value()))
+                .collect();
+            for (key, value) in object_of(entry, true) {
+                if !tensor.attributes.iter().any(|(taken, _)| taken == key) {
+                    tensor.attributes.push((key.into(), value));
+                }
+            }
+            tensor.checksum = entry.checksum().map(|checksum| checksum.to_string());
+            return tensor;
+        }
+        tensor.checksum = entry.checksum().map(|checksum| checksum.to_string());
+        let mut native = TensorOptions::new();
+        for field in entry.custom() {
+            tensor.attributes.push((field.key().into(), field.value()));
+            // What was read is well-formed and no standard field, so this does not fail.
+            if let Ok(with) = native
+                .clone()
+                .custom_cbor(field.key(), field.cbor().clone())
+            {
+                native = with;
+            }
+        }
+        if about != About::Home {
+            return tensor;
+        }
+        if entry.encoding() == Encoding::Zstd {
+            native = native.zstd(0);
+        }
+        if let Some(endianness) = entry.endianness() {
+            native = native.endianness(endianness);
+        }
+        native = native.checksum(match entry.checksum() {
+            Some(Checksum::Crc32c(_)) => Algorithm::Crc32c,
+            Some(Checksum::Sha256(_)) => Algorithm::Sha256,
+            _ => Algorithm::None,
+        });
+        let as_stored = is_unread || entry.encoding() != Encoding::Raw;
+        tensor.native = Some(match as_stored {
+            true => Native::ZtensorStored(Box::new((native, self.clone(), entry.name().to_owned()))),
+            false => Native::Ztensor(Box::new(native)),
+        });
+        tensor
+    }
+
+    fn patch(&self, writer: &dyn Write) -> Result<std::result::Result<Patch, Misfit>> {
+        match writer.as_any().downcast_ref::<Builder>() {
+            Some(builder) => Ok(builder.edit(self)?),
+            None => Ok(Err(Misfit::Layout("another format"))),
+        }
     }
 
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
@@ -156,78 +250,6 @@ fn extras(entry: Entry<'_>, dims: bool, custom: bool) -> Vec<(&'static str, Valu
     extras
 }
 
-/// A tensor with its custom fields.
-pub(crate) fn model_tensor(archive: &Archive, entry: Entry<'_>, about: About) -> ModelTensor {
-    // What has no values that can be read still has bytes.
-    let (data, unread) = match archive.data(entry) {
-        Err(error) if error.kind() == Kind::Unsupported => {
-            (archive.stored(entry), Some(error.to_string()))
-        }
-        data => (data, None),
-    };
-    let is_unread = unread.is_some();
-    let mut tensor = super::tensor(
-        entry.name(),
-        entry.dtype().filter(|_| !is_unread),
-        entry
-            .dtype()
-            .map_or_else(|| entry.stored_dtype(), |dtype| dtype.name().into()),
-        entry.shape(),
-        entry.order(),
-        data.map_err(Unreadable::of),
-    );
-    tensor.unread = unread;
-    if about == About::Values {
-        return tensor;
-    }
-    if archive.generation() != Generation::V0_1 {
-        // None of it is a field of 0.1, and what 0.1 can't hold is to be told.
-        let custom = entry.custom().into_iter();
-        tensor.attributes = custom
-            .map(|field| (field.key().to_owned(), field.value()))
-            .collect();
-        for (key, value) in object_of(entry, true) {
-            if !tensor.attributes.iter().any(|(taken, _)| taken == key) {
-                tensor.attributes.push((key.into(), value));
-            }
-        }
-        tensor.checksum = entry.checksum().map(|checksum| checksum.to_string());
-        return tensor;
-    }
-    tensor.checksum = entry.checksum().map(|checksum| checksum.to_string());
-    let mut native = TensorOptions::new();
-    for field in entry.custom() {
-        tensor.attributes.push((field.key().into(), field.value()));
-        // What was read is well-formed and no standard field, so this does not fail.
-        if let Ok(with) = native
-            .clone()
-            .custom_cbor(field.key(), field.cbor().clone())
-        {
-            native = with;
-        }
-    }
-    if about != About::Home {
-        return tensor;
-    }
-    if entry.encoding() == Encoding::Zstd {
-        native = native.zstd(0);
-    }
-    if let Some(endianness) = entry.endianness() {
-        native = native.endianness(endianness);
-    }
-    native = native.checksum(match entry.checksum() {
-        Some(Checksum::Crc32c(_)) => Algorithm::Crc32c,
-        Some(Checksum::Sha256(_)) => Algorithm::Sha256,
-        _ => Algorithm::None,
-    });
-    let as_stored = is_unread || entry.encoding() != Encoding::Raw;
-    tensor.native = Some(match as_stored {
-        true => Native::ZtensorStored(Box::new((native, archive.clone(), entry.name().to_owned()))),
-        false => Native::Ztensor(Box::new(native)),
-    });
-    tensor
-}
-
 /// Whether a tensor is compressed as the options ask for, and has the checksum that they ask for.
 pub(crate) fn stored_as(native: &TensorOptions, options: &Options) -> (bool, bool) {
     // Another level may well make another size.
@@ -241,6 +263,24 @@ fn algorithm(checksum: crate::convert::Checksum) -> Algorithm {
         crate::convert::Checksum::None => Algorithm::None,
         crate::convert::Checksum::Crc32c => Algorithm::Crc32c,
         crate::convert::Checksum::Sha256 => Algorithm::Sha256,
+    }
+}
+
+impl Write for Builder {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn encoded_len(&self, _data_len: u64) -> Option<u64> {
+        Self::encoded_len(self).ok()
+    }
+
+    fn write_to(&self, out: &mut dyn io::Write, options: &WriteOptions<'_>) -> Result<()> {
+        Ok(self.write_to_with(out, options)?)
+    }
+
+    fn write_file(&self, path: &Path, options: &WriteOptions<'_>) -> Result<()> {
+        Ok(self.write_file_with(path, options)?)
     }
 }
 

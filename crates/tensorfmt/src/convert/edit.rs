@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tensor_core::codec::Patched;
-use tensor_core::{FileSource, Misfit, Patch, PatchError, Value};
+use tensor_core::{FileSource, Misfit, PatchError, Value};
 
 use super::choices::Casting;
 use super::{Layout, LossKind, Model, ModelTensor, Options, Plan, Target, plan};
@@ -50,7 +50,7 @@ pub fn edit_in_place(
         return Ok(Err(Misfit::Tensors));
     }
     let plan = plan(model.clone(), target, options)?;
-    let patch = match plan.patch(archive)? {
+    let patch = match archive.patch(&*plan.writer)? {
         Ok(patch) => patch,
         Err(misfit) => return Ok(Err(misfit)),
     };
@@ -130,28 +130,4 @@ fn sorted(metadata: &[(String, Value)]) -> Vec<&(String, Value)> {
     let mut pairs: Vec<&(String, Value)> = metadata.iter().collect();
     pairs.sort_by(|(a, _), (b, _)| a.cmp(b));
     pairs
-}
-
-impl Plan {
-    /// What to write over the file of `archive` to make it what is planned.
-    fn patch(&self, archive: &Archive) -> Result<std::result::Result<Patch, Misfit>> {
-        use super::targets::Writer;
-        Ok(match (&self.writer, archive) {
-            #[cfg(feature = "mag")]
-            (Writer::Mag(builder), Archive::Mag(archive)) => builder.edit(archive)?,
-            #[cfg(feature = "ztensor")]
-            (Writer::Ztensor(builder), Archive::Ztensor(archive)) => builder.edit(archive)?,
-            #[cfg(feature = "burnpack")]
-            (Writer::Burnpack(builder), Archive::Burnpack(archive)) => builder.edit(archive)?,
-            #[cfg(feature = "aero")]
-            (Writer::Aero(builder), Archive::Aero(archive)) => builder.edit(archive)?,
-            #[cfg(feature = "safetensors")]
-            (Writer::Safetensors(builder), Archive::Safetensors(archive)) => {
-                builder.edit(archive)?
-            }
-            _ => Err(Misfit::Layout(
-                "names and data of a primitiv file follow each other without a gap",
-            )),
-        })
-    }
 }

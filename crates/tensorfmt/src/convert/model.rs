@@ -18,6 +18,7 @@ pub struct Model {
     /// The format that it was read from, if it was.
     pub(crate) format: Option<Format>,
     /// Its version or generation, as people name it.
+    #[allow(dead_code, reason = "a build may have few codecs, or none")]
     pub(crate) version: String,
     /// The object that a primitiv file is of.
     pub(crate) primitiv: Option<PrimitivObject>,
@@ -121,12 +122,7 @@ impl Model {
         let mut model = Self {
             format: Some(archive.format()),
             version: archive.version(),
-            primitiv: match archive {
-                #[cfg(feature = "primitiv")]
-                Archive::Primitiv(archive) => crate::codec::primitiv::object(archive),
-                #[allow(unreachable_patterns, reason = "a build may have one codec only")]
-                _ => None,
-            },
+            primitiv: None,
             tensors: (0..)
                 .zip(entries)
                 .map(|(ordinal, entry)| ModelTensor {
@@ -136,37 +132,18 @@ impl Model {
                 .collect(),
             metadata: archive.metadata(),
             #[cfg(feature = "aero")]
-            aero: match archive {
-                Archive::Aero(archive) => Some(crate::codec::aero::Style::of(archive)),
-                Archive::AeroSet(set) => Some(crate::codec::aero::Style::of_set(set)),
-                #[allow(unreachable_patterns, reason = "a build may have one codec only")]
-                _ => None,
-            },
+            aero: None,
             faults: archive.faults(),
-            said_by_index: match archive {
-                #[cfg(feature = "safetensors")]
-                Archive::SafetensorsSet(set) => crate::codec::safetensors::said_by_index(set),
-                #[allow(unreachable_patterns, reason = "a build may have one codec only")]
-                _ => Vec::new(),
-            },
+            said_by_index: Vec::new(),
             casts: Vec::new(),
             had: archive.entries().len(),
             inputs: archive.files(),
             unlisted: archive.unlisted(),
             fault: archive.metadata_fault().map(|error| error.to_string()),
-            signed: match archive {
-                #[cfg(feature = "burnpack")]
-                Archive::Burnpack(archive) => crate::codec::burnpack::signed_scalars(archive),
-                #[allow(unreachable_patterns, reason = "a build may have one codec only")]
-                _ => Vec::new(),
-            },
-            nothing: match archive {
-                #[cfg(feature = "primitiv")]
-                Archive::Primitiv(archive) => crate::codec::primitiv::no_model(archive),
-                #[allow(unreachable_patterns, reason = "a build may have one codec only")]
-                _ => None,
-            },
+            signed: Vec::new(),
+            nothing: None,
         };
+        archive.add_to(&mut model);
         Record::restore(&mut model, archive.file_len());
         model
     }

@@ -1,9 +1,7 @@
 use std::collections::HashSet;
-use std::convert::Infallible;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tensor_core::{Cast, DType, Kind, Order, Shape, Source, Transposed, WriteOptions};
+use tensor_core::{Cast, DType, Kind, Order, Shape, Source, Transposed};
 
 use super::cast::{Stored, cast, wanted};
 use super::choices::Casts;
@@ -12,166 +10,88 @@ use super::{
     Layout, Loss, LossKind, Model, ModelTensor, Options, Plan, Refusal, Remedy, Target, Unreadable,
     shrinking,
 };
-use crate::archive::never_there;
-use crate::codec::{self, Capabilities, Native, Prepared};
+use crate::codec::{self, Capabilities, Native, Prepared, Write};
 use crate::{Error, Format, Result};
 
 /// What `target` can hold, `None` where this build leaves it out.
 pub(crate) fn capabilities(target: Target) -> Option<Capabilities> {
-    match target {
-        #[cfg(feature = "mag")]
-        Target::Mag => Some(codec::mag::CAPABILITIES),
-        #[cfg(feature = "ztensor")]
-        Target::Ztensor => Some(codec::ztensor::CAPABILITIES),
-        #[cfg(feature = "burnpack")]
-        Target::Burnpack => Some(codec::burnpack::CAPABILITIES),
-        #[cfg(feature = "aero")]
-        Target::Aero => Some(codec::aero::CAPABILITIES),
-        #[cfg(feature = "aero")]
-        Target::AeroSet => Some(codec::aero::CAPABILITIES),
-        #[cfg(feature = "primitiv")]
-        Target::Primitiv => Some(codec::primitiv::CAPABILITIES),
-        #[cfg(feature = "safetensors")]
-        Target::Safetensors | Target::SafetensorsSet => Some(codec::safetensors::CAPABILITIES),
-        #[allow(unreachable_patterns, reason = "a build may have every codec")]
-        _ => None,
+    macro_rules! capabilities {
+        (() $($Format:ident {
+            about: $about:literal,
+            feature: $feature:literal,
+            codec: $krate:ident as $module:ident,
+            $($rest:tt)*
+        })*) => {
+            match target.format() {
+                $(
+                    #[cfg(feature = $feature)]
+                    Format::$Format => Some(codec::$module::CAPABILITIES),
+                )*
+                #[allow(unreachable_patterns, reason = "a build may have every codec")]
+                _ => None,
+            }
+        };
     }
+    formats! { capabilities! () }
 }
 
 /// The builder of the target's codec, filled.
-#[derive(Debug)]
-#[allow(
-    clippy::large_enum_variant,
-    dead_code,
-    reason = "there is one at a time, and none of `Never`"
-)]
-pub(crate) enum Writer {
-    #[cfg(feature = "mag")]
-    Mag(mag_format::Builder),
-    #[cfg(feature = "ztensor")]
-    Ztensor(ztensor_format::Builder),
-    #[cfg(feature = "burnpack")]
-    Burnpack(burnpack_format::Builder),
-    #[cfg(feature = "aero")]
-    Aero(aero_format::Builder),
-    #[cfg(feature = "aero")]
-    AeroSet(aero_format::Builder),
-    #[cfg(feature = "primitiv")]
-    Primitiv(codec::primitiv::Writer),
-    #[cfg(feature = "safetensors")]
-    Safetensors(safetensors_format::Builder),
-    #[cfg(feature = "safetensors")]
-    SafetensorsSet(safetensors_format::Builder),
-    /// Never there: what keeps a build without any codec a program.
-    Never(Infallible),
-}
-
-impl Writer {
-    /// The files written beside `path`.
-    pub(crate) fn files_beside(&self, path: &Path) -> Vec<PathBuf> {
-        match self {
-            #[cfg(feature = "aero")]
-            Self::AeroSet(builder) => builder.set_files(path),
-            #[cfg(feature = "safetensors")]
-            Self::SafetensorsSet(builder) => builder.set_files(path).unwrap_or_default(),
-            _ => {
-                let _ = path;
-                Vec::new()
+fn build(
+    target: Target,
+    model: &Model,
+    tensors: Vec<Prepared>,
+    options: &Options,
+    losses: &mut Vec<Loss>,
+) -> Result<Box<dyn Write>> {
+    macro_rules! build {
+        (() $($Format:ident {
+            about: $about:literal,
+            feature: $feature:literal,
+            codec: $krate:ident as $module:ident,
+            endings: $endings:tt,
+            mark: $mark:expr,
+            set: [$($Set:ident $name:literal $ending:literal)?],
+        })*) => {
+            match target {
+                $(
+                    #[cfg(feature = $feature)]
+                    Target::$Format => {
+                        Ok(Box::new(codec::$module::build(model, tensors, options, losses)?))
+                    }
+                    $(
+                        #[cfg(feature = $feature)]
+                        Target::$Set => {
+                            lose_metadata_of_none(model, &tensors, losses);
+                            Ok(Box::new(codec::$module::build_set(model, tensors, options, losses)?))
+                        }
+                    )?
+                )*
+                #[allow(unreachable_patterns, reason = "a build may have every codec")]
+                _ => Err(disabled(target, model, tensors, options, losses)),
             }
-        }
+        };
     }
-
-    /// How long the file will be; of a set, the data that goes into its parts.
-    pub(crate) fn encoded_len(&self, data_len: u64) -> Option<u64> {
-        match self {
-            #[cfg(feature = "mag")]
-            Self::Mag(builder) => builder.encoded_len().ok(),
-            #[cfg(feature = "ztensor")]
-            Self::Ztensor(builder) => builder.encoded_len().ok(),
-            #[cfg(feature = "burnpack")]
-            Self::Burnpack(builder) => builder.encoded_len().ok(),
-            // The length of AERO's index takes hashes of all data to know.
-            #[cfg(feature = "aero")]
-            Self::Aero(_) | Self::AeroSet(_) => Some(data_len),
-            #[cfg(feature = "primitiv")]
-            Self::Primitiv(builder) => builder.encoded_len(),
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors(builder) => builder.encoded_len().ok(),
-            #[cfg(feature = "safetensors")]
-            Self::SafetensorsSet(builder) => builder.encoded_set_len().ok(),
-            Self::Never(never) => never_there(never),
-        }
-    }
-
-    /// Whether the data is in another order than the index.
-    pub(crate) fn data_reordered(&self) -> bool {
-        match self {
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors(builder) => builder.data_reordered(),
-            _ => false,
-        }
-    }
-
-    pub(crate) fn write_to(
-        &self,
-        out: impl std::io::Write,
-        options: &WriteOptions<'_>,
-    ) -> Result<()> {
-        match self {
-            #[cfg(feature = "mag")]
-            Self::Mag(builder) => Ok(builder.write_to_with(out, options)?),
-            #[cfg(feature = "ztensor")]
-            Self::Ztensor(builder) => Ok(builder.write_to_with(out, options)?),
-            #[cfg(feature = "burnpack")]
-            Self::Burnpack(builder) => Ok(builder.write_to_with(out, options)?),
-            #[cfg(feature = "aero")]
-            Self::Aero(builder) => Ok(builder.write_to_with(out, options)?),
-            #[cfg(feature = "aero")]
-            Self::AeroSet(_) => Err(several()),
-            #[cfg(feature = "safetensors")]
-            Self::SafetensorsSet(_) => Err(several()),
-            #[cfg(feature = "primitiv")]
-            Self::Primitiv(builder) => Ok(builder.write_to_with(out, options)?),
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors(builder) => Ok(builder.write_to_with(out, options)?),
-            Self::Never(never) => never_there(never),
-        }
-    }
-
-    pub(crate) fn write_file(&self, path: &Path, options: &WriteOptions<'_>) -> Result<()> {
-        match self {
-            #[cfg(feature = "mag")]
-            Self::Mag(builder) => Ok(builder.write_file_with(path, options)?),
-            #[cfg(feature = "ztensor")]
-            Self::Ztensor(builder) => Ok(builder.write_file_with(path, options)?),
-            #[cfg(feature = "burnpack")]
-            Self::Burnpack(builder) => Ok(builder.write_file_with(path, options)?),
-            #[cfg(feature = "aero")]
-            Self::Aero(builder) => Ok(builder.write_file_with(path, options)?),
-            #[cfg(feature = "aero")]
-            Self::AeroSet(builder) => Ok(builder.write_set_with(path, options)?),
-            #[cfg(feature = "primitiv")]
-            Self::Primitiv(builder) => Ok(builder.write_file_with(path, options)?),
-            #[cfg(feature = "safetensors")]
-            Self::Safetensors(builder) => Ok(builder.write_file_with(path, options)?),
-            #[cfg(feature = "safetensors")]
-            Self::SafetensorsSet(builder) => Ok(builder.write_set_with(path, options)?),
-            Self::Never(never) => never_there(never),
-        }
-    }
+    formats! { build! () }
 }
 
-#[cfg(any(feature = "aero", feature = "safetensors"))]
+/// The error for a target that this build leaves out.
+fn disabled(
+    target: Target,
+    _model: &Model,
+    _tensors: Vec<Prepared>,
+    _options: &Options,
+    _losses: &mut Vec<Loss>,
+) -> Error {
+    Error::Disabled(target.format())
+}
+
+/// A set without tensors has no part for metadata.
+#[allow(dead_code, reason = "a build may have few codecs, or none")]
 fn lose_metadata_of_none(model: &Model, tensors: &[Prepared], losses: &mut Vec<Loss>) {
     if tensors.is_empty() {
         let reason = "metadata is in the parts of a set, and without tensors it has none";
         codec::lose_metadata(model, reason, losses);
     }
-}
-
-#[cfg(any(feature = "aero", feature = "safetensors"))]
-fn several() -> Error {
-    Error::Usage("a set is several files, which one output can't take".into())
 }
 
 pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Plan> {
@@ -276,41 +196,7 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
         .iter()
         .map(|tensor| tensor.data.size())
         .fold(0, u64::saturating_add);
-    let writer = match target {
-        #[cfg(feature = "mag")]
-        Target::Mag => codec::mag::build(&model, tensors, options, &mut losses).map(Writer::Mag),
-        #[cfg(feature = "ztensor")]
-        Target::Ztensor => {
-            codec::ztensor::build(&model, tensors, options, &mut losses).map(Writer::Ztensor)
-        }
-        #[cfg(feature = "burnpack")]
-        Target::Burnpack => {
-            codec::burnpack::build(&model, tensors, options, &mut losses).map(Writer::Burnpack)
-        }
-        #[cfg(feature = "aero")]
-        Target::Aero => codec::aero::build(&model, tensors, options, &mut losses).map(Writer::Aero),
-        #[cfg(feature = "aero")]
-        Target::AeroSet => {
-            lose_metadata_of_none(&model, &tensors, &mut losses);
-            codec::aero::build(&model, tensors, options, &mut losses).map(Writer::AeroSet)
-        }
-        #[cfg(feature = "primitiv")]
-        Target::Primitiv => {
-            codec::primitiv::build(&model, tensors, options, &mut losses).map(Writer::Primitiv)
-        }
-        #[cfg(feature = "safetensors")]
-        Target::Safetensors => codec::safetensors::build(&model, tensors, options, &mut losses)
-            .map(Writer::Safetensors),
-        #[cfg(feature = "safetensors")]
-        Target::SafetensorsSet => {
-            lose_metadata_of_none(&model, &tensors, &mut losses);
-            codec::safetensors::build_set(&model, tensors, options, &mut losses)
-                .map(Writer::SafetensorsSet)
-        }
-        #[allow(unreachable_patterns, reason = "a build may have every codec")]
-        _ => Err(Error::Disabled(target.format())),
-    };
-    let writer = writer.map_err(refuse)?;
+    let writer = build(target, &model, tensors, options, &mut losses).map_err(refuse)?;
     Ok(Plan {
         target,
         losses,
