@@ -41,14 +41,17 @@
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `mag` | yes | magnetron's `.mag`, and its snapshots to read |
-//! | `ztensor` | no | zTensor's `.zt`; with `zstd` also its compressed tensors |
-//! | `burnpack` | no | Burn's `.bpk` |
-//! | `aero` | no | AERO's `.aero`, and sets of them; nearly all files need `zstd` as well |
-//! | `primitiv` | no | primitiv's models, parameters and optimizers |
+//! | `ztensor` | yes | zTensor's `.zt`; with `zstd` also its compressed tensors |
+//! | `burnpack` | yes | Burn's `.bpk` |
+//! | `aero` | yes | AERO's `.aero`, and sets of them; nearly all files need `zstd` as well |
+//! | `primitiv` | yes | primitiv's models, parameters and optimizers |
 //! | `safetensors` | yes | `.safetensors` |
-//! | `zstd` | no | what AERO and zTensor files hold compressed |
+//! | `zstd` | yes | what AERO and zTensor files hold compressed |
 //! | `mmap` | no | `MappedFile` |
 //! | `rayon` | no | work on several threads |
+//!
+//! With `default-features = false` only what is picked is built. Files of a format that is left out are
+//! recognised all the same, and the error names the feature that they need.
 
 #![forbid(unsafe_code)]
 
