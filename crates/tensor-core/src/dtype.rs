@@ -1,4 +1,6 @@
+use alloc::boxed::Box;
 use core::fmt;
+use core::str::FromStr;
 
 /// The element type of a tensor.
 ///
@@ -239,3 +241,23 @@ impl fmt::Display for DType {
         f.pad(self.name())
     }
 }
+
+/// By any spelling that [`DType::from_spelling`] knows.
+///
+/// ```
+/// # use tensor_core::DType;
+/// assert_eq!("bfloat16".parse(), Ok(DType::BF16));
+/// assert_eq!("number".parse::<DType>().unwrap_err().to_string(), "no dtype is spelled \"number\"");
+/// ```
+impl FromStr for DType {
+    type Err = UnknownDType;
+
+    fn from_str(text: &str) -> Result<Self, UnknownDType> {
+        Self::from_spelling(text).ok_or_else(|| UnknownDType(text.into()))
+    }
+}
+
+/// A text that spells no dtype.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no dtype is spelled {0:?}")]
+pub struct UnknownDType(Box<str>);

@@ -9,7 +9,7 @@ mod sealed {
 ///
 /// `bool` is not one: files hold bytes other than 0 and 1, which Rust's `bool` must never see.
 /// Read such tensors as `u8`. Sealed: formats know no other element types.
-pub trait Element: bytemuck::Pod + sealed::Sealed {
+pub trait Element: bytemuck::Pod + Send + Sync + sealed::Sealed {
     /// The dtype whose elements have this type.
     const DTYPE: DType;
 

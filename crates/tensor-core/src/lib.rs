@@ -74,7 +74,7 @@ pub use buffer::AlignedBytes;
 pub use bytes::Bytes;
 pub use cast::cast_slice;
 pub use compact::Entries;
-pub use dtype::DType;
+pub use dtype::{DType, UnknownDType};
 pub use element::Element;
 #[cfg(feature = "std")]
 pub use error::FileError;

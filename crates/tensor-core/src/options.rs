@@ -5,6 +5,21 @@ use crate::sink::TransferError;
 
 /// Called, from any thread, with the number of bytes just done; [`ControlFlow::Break`] stops the
 /// work with an error of [`Kind::Cancelled`](crate::Kind::Cancelled).
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use tensor_core::VerifyOptions;
+///
+/// let done = AtomicU64::new(0);
+/// let progress = |bytes: u64| {
+///     println!("{} bytes", done.fetch_add(bytes, Ordering::Relaxed) + bytes);
+///     ControlFlow::Continue(()) // or Break(()), to stop
+/// };
+/// let options = VerifyOptions::default().with_progress(&progress).with_threads(1);
+/// # assert!(options.progress.is_some_and(|progress| progress(5).is_continue()));
+/// # assert_eq!(done.into_inner(), 5);
+/// ```
 pub type Progress<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 
 /// How to verify an archive.
@@ -62,6 +77,66 @@ impl WriteOptions<'_> {
         if let Some(tell) = self.notice {
             tell(notice);
         }
+    }
+}
+
+impl<'a> VerifyOptions<'a> {
+    /// Sets [`strict`](Self::strict).
+    #[must_use]
+    pub fn with_strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
+        self
+    }
+
+    /// Sets [`threads`](Self::threads).
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Sets [`progress`](Self::progress).
+    #[must_use]
+    pub fn with_progress(mut self, progress: Progress<'a>) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+}
+
+impl<'a> WriteOptions<'a> {
+    /// Sets [`threads`](Self::threads).
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Sets [`progress`](Self::progress).
+    #[must_use]
+    pub fn with_progress(mut self, progress: Progress<'a>) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Sets [`durable`](Self::durable).
+    #[must_use]
+    pub fn with_durable(mut self, durable: bool) -> Self {
+        self.durable = durable;
+        self
+    }
+
+    /// Sets [`in_place`](Self::in_place).
+    #[must_use]
+    pub fn with_in_place(mut self, in_place: bool) -> Self {
+        self.in_place = in_place;
+        self
+    }
+
+    /// Sets [`create_new`](Self::create_new).
+    #[must_use]
+    pub fn with_create_new(mut self, create_new: bool) -> Self {
+        self.create_new = create_new;
+        self
     }
 }
 

@@ -1,5 +1,6 @@
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 /// What became of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,7 +82,7 @@ impl Item {
         }
     }
 
-    /// The same with a note.
+    /// Adds a note.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
@@ -121,5 +122,47 @@ impl Report {
             .iter()
             .filter(|item| item.outcome == outcome)
             .count()
+    }
+}
+
+/// One line: the outcome, what was checked, the check values where they differ, the note.
+///
+/// ```
+/// use tensor_core::Item;
+///
+/// let item = Item::compared("w", "0x0000001f", "0x0000002a").with_note("crc32c");
+/// assert_eq!(item.to_string(), "failed w: expected 0x0000001f, found 0x0000002a (crc32c)");
+/// ```
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.outcome.name(), self.item)?;
+        if let (Outcome::Failed, Some(expected), Some(found)) =
+            (self.outcome, &self.expected, &self.found)
+        {
+            write!(f, ": expected {expected}, found {found}")?;
+        }
+        match &self.note {
+            Some(note) => write!(f, " ({note})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A line for each check, then one for each warning.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, item) in self.items.iter().enumerate() {
+            let end = if at == 0 { "" } else { "\n" };
+            write!(f, "{end}{item}")?;
+        }
+        for (at, warning) in self.warnings.iter().enumerate() {
+            let end = if at == 0 && self.items.is_empty() {
+                ""
+            } else {
+                "\n"
+            };
+            write!(f, "{end}warning: {warning}")?;
+        }
+        Ok(())
     }
 }

@@ -63,6 +63,27 @@ impl Tensor {
         Self::new(T::DTYPE, shape, data)
     }
 
+    /// A row-major tensor of `elements`, which are not copied on a little-endian host.
+    ///
+    /// ```
+    /// use tensor_core::Tensor;
+    ///
+    /// let tensor = Tensor::from_vec(vec![1i32, 2, 3, 4, 5, 6], &[2, 3])?;
+    /// assert_eq!(tensor.as_slice::<i32>()?[4], 5);
+    /// assert_eq!(tensor.into_vec::<i32>()?, [1, 2, 3, 4, 5, 6]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ShapeError`] where the dims overflow or ask for another number of elements.
+    pub fn from_vec<T: Element>(elements: Vec<T>, dims: &[u64]) -> Result<Self, ShapeError> {
+        if cfg!(target_endian = "big") {
+            return Self::from_slice(&elements, dims);
+        }
+        let data = Bytes::from_owner(Elements(elements));
+        Self::new(T::DTYPE, Shape::new(dims)?, data)
+    }
+
     /// A row-major tensor of the elements that a strided view of `data` shows: a transposed,
     /// sliced, reversed or broadcast array of another library.
     ///
@@ -146,6 +167,25 @@ impl Tensor {
         copy_slice(&self.data)
     }
 
+    /// The elements in stored order as a vector of the caller's own: a copy, since the bytes of a
+    /// tensor may be those of a file or of another tensor.
+    ///
+    /// # Errors
+    /// As [`to_vec`](Self::to_vec).
+    pub fn into_vec<T: Element>(self) -> Result<Vec<T>, CastError> {
+        self.to_vec()
+    }
+
+    /// The dims as `usize`, as `ndarray` and most of memory count them.
+    ///
+    /// # Errors
+    /// [`ShapeError::Overflow`] where one does not fit this host's `usize`.
+    pub fn dims_usize(&self) -> Result<Vec<usize>, ShapeError> {
+        let dims = self.shape.dims().iter();
+        dims.map(|&dim| usize::try_from(dim).map_err(|_| ShapeError::Overflow))
+            .collect()
+    }
+
     fn expect<T: Element>(&self) -> Result<(), CastError> {
         if self.dtype == T::DTYPE {
             Ok(())
@@ -202,6 +242,15 @@ fn aligned_copy(bytes: &[u8]) -> Bytes {
     match AlignedBytes::copy_of(bytes) {
         Ok(buffer) => buffer.freeze(),
         Err(_) => Bytes::copy_from_slice(bytes),
+    }
+}
+
+/// The memory of a vector as bytes.
+struct Elements<T>(Vec<T>);
+
+impl<T: Element> AsRef<[u8]> for Elements<T> {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.0)
     }
 }
 

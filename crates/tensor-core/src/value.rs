@@ -34,6 +34,79 @@ impl Value {
         }
     }
 
+    /// The integer, if it is one that fits; a float is none.
+    ///
+    /// ```
+    /// # use tensor_core::Value;
+    /// assert_eq!(Value::from(-7i64).as_i64(), Some(-7));
+    /// assert_eq!(Value::from(u64::MAX).as_i64(), None);
+    /// assert_eq!(Value::from("7").as_i64(), None);
+    /// ```
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            Self::Int(value) => i64::try_from(*value).ok(),
+            _ => None,
+        }
+    }
+
+    /// The integer, if it is one of at least 0 that fits; a float is none.
+    pub fn as_u64(&self) -> Option<u64> {
+        match self {
+            Self::Int(value) => u64::try_from(*value).ok(),
+            _ => None,
+        }
+    }
+
+    /// The number as the nearest float, if it is one.
+    ///
+    /// ```
+    /// # use tensor_core::Value;
+    /// assert_eq!(Value::from(0.5).as_f64(), Some(0.5));
+    /// assert_eq!(Value::from(3i64).as_f64(), Some(3.0));
+    /// assert_eq!(Value::Null.as_f64(), None);
+    /// ```
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Self::Float(value) => Some(*value),
+            #[allow(clippy::cast_precision_loss, reason = "the nearest float is asked for")]
+            Self::Int(value) => Some(*value as f64),
+            Self::BigInt(digits) => digits.parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// True or false, if it is one of them.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The bytes, if it is bytes; text is none.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The items, if it is a list.
+    pub fn as_list(&self) -> Option<&[Self]> {
+        match self {
+            Self::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The pairs of key and value, if it is a map.
+    pub fn as_map(&self) -> Option<&[(Self, Self)]> {
+        match self {
+            Self::Map(pairs) => Some(pairs),
+            _ => None,
+        }
+    }
+
     /// How deep lists and maps nest: 0 for anything else, 1 for one that holds no other.
     ///
     /// ```
