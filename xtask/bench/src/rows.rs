@@ -856,9 +856,12 @@ fn zstd_rows(settings: &Settings) -> Vec<Row> {
         buffer
     };
     let decode = |archive: &Archive| {
-        let entries = archive.entries().par_iter();
-        let all: Vec<Bytes> = entries
-            .map(|entry| archive.read(entry).expect("decode").data().clone())
+        let all: Vec<Bytes> = (0..archive.entries().len())
+            .into_par_iter()
+            .map(|at| {
+                let entry = archive.entries().get(at).expect("entry");
+                archive.read(entry).expect("decode").data().clone()
+            })
             .collect();
         black_box(all);
     };
