@@ -70,7 +70,7 @@ pub enum Entry<'a> {
     AeroSet(aero_format::Entry<'a>),
     /// Of a primitiv file.
     #[cfg(feature = "primitiv")]
-    Primitiv(&'a primitiv_format::Entry),
+    Primitiv(primitiv_format::Entry<'a>),
     /// Of a safetensors file.
     #[cfg(feature = "safetensors")]
     Safetensors(safetensors_format::Entry<'a>),

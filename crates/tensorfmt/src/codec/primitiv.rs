@@ -58,7 +58,7 @@ impl Describe for Archive {
     }
 }
 
-impl<'a> DescribeEntry<'a> for &'a Entry {
+impl<'a> DescribeEntry<'a> for Entry<'a> {
     fn stored_dtype(self) -> Cow<'a, str> {
         Cow::Borrowed(DType::F32.name())
     }
@@ -81,7 +81,7 @@ impl<'a> DescribeEntry<'a> for &'a Entry {
 }
 
 /// A tensor with its batch.
-pub(crate) fn model_tensor(archive: &Archive, entry: &Entry, about: About) -> ModelTensor {
+pub(crate) fn model_tensor(archive: &Archive, entry: Entry<'_>, about: About) -> ModelTensor {
     let mut tensor = super::tensor(
         entry.name(),
         entry.dtype(),
