@@ -3,32 +3,31 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::cmp::Ordering;
+use core::ops::Range;
 
-use tensor_core::codec::{ArchiveId, NameTable, check_index_memory};
-use tensor_core::{At, LimitExceeded, Source};
+use tensor_core::codec::{NameTable, check_index_memory};
+use tensor_core::{At, LimitExceeded, Shape, Source};
 
+use crate::addresses::check_addresses;
 use crate::layout::{DataType, HEADER, StoredShape, StoredTensor, header};
 use crate::msgpack::{Reader, boxed};
 use crate::object::Optimizer;
-use crate::read::Entry;
+use crate::tensors::{Role, Tensors};
 use crate::{Error, ReadOptions, Result, Rule};
 
 /// Everything that a file says. One that exists is valid: all lengths fit, all addresses,
 /// statistics and configurations are there once, and nothing follows.
 #[derive(Debug)]
 pub(crate) struct Index {
-    pub(crate) id: ArchiveId,
     pub(crate) data_type: DataType,
-    pub(crate) entries: Vec<Entry>,
-    /// Of a Shape file.
-    pub(crate) shape: Option<StoredShape>,
+    pub(crate) tensors: Tensors,
+    /// Dims and batch of a Shape file.
+    pub(crate) shape: Option<(Shape, u32)>,
     /// Of an Optimizer file.
     pub(crate) optimizer: Optimizer,
     pub(crate) trailing_bytes: u64,
     /// Positions of entries whose joined name an earlier entry has: `["a.b"]` and `["a", "b"]`.
     pub(crate) same_named: Vec<usize>,
-    names: NameTable,
 }
 
 impl Index {
@@ -36,27 +35,28 @@ impl Index {
         let mut reader = Reader::new(source)?;
         let data_type = header(source, &mut reader)?;
         let mut index = Self {
-            id: ArchiveId::next(),
             data_type,
-            entries: Vec::new(),
+            tensors: Tensors::default(),
             shape: None,
             optimizer: Optimizer::default(),
             trailing_bytes: 0,
             same_named: Vec::new(),
-            names: NameTable::default(),
         };
         let mut parser = Parser {
             reader: &mut reader,
             index: &mut index,
             options,
+            size: source.size(),
             path: Path::default(),
-            memory: 0,
         };
         match data_type {
             DataType::Shape => {
-                parser.index.shape = Some(StoredShape::parse(parser.reader)?);
+                let shape = StoredShape::parse(parser.reader)?;
+                // Their product was checked when they were parsed.
+                let dims = Shape::new(shape.dims()).unwrap_or_default();
+                parser.index.shape = Some((dims, shape.batch));
             }
-            DataType::Tensor => parser.tensor(None)?,
+            DataType::Tensor => parser.tensor(Role::Value(0))?,
             DataType::Parameter => parser.parameter()?,
             DataType::Model => parser.model()?,
             DataType::Optimizer => parser.optimizer()?,
@@ -72,27 +72,10 @@ impl Index {
                 at: reader.cursor.at("end"),
             });
         }
-        check_paths(&index.entries)?;
-        if let Ok(names) = NameTable::of(&index.entries, Entry::name) {
-            index.names = names;
-            return Ok(index);
-        }
         // Two addresses may join to one name; it then stands for the first.
-        for position in 0..index.entries.len() {
-            if index
-                .names
-                .insert(&index.entries, Entry::name, position)
-                .is_err()
-            {
-                index.same_named.push(position);
-            }
-        }
+        index.same_named = index.tensors.finish();
+        check_addresses(&index)?;
         Ok(index)
-    }
-
-    pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
-        self.entries
-            .get(self.names.find(&self.entries, Entry::name, name)?)
     }
 }
 
@@ -100,20 +83,18 @@ impl Index {
 #[derive(Debug, Default)]
 struct Path {
     joined: String,
-    cuts: Vec<u32>,
+    cuts: Vec<usize>,
+    /// Where the cuts are kept, if a part has a dot.
+    kept: Option<Range<usize>>,
 }
-
-/// What an allocation takes beyond its size.
-const HEAP: u64 = 16;
 
 struct Parser<'p, 'a> {
     reader: &'p mut Reader<'a>,
     index: &'p mut Index,
     options: &'p ReadOptions,
+    size: u64,
     /// Of the parameter that is being read.
     path: Path,
-    /// Bytes that the entries take, about.
-    memory: u64,
 }
 
 impl Parser<'_, '_> {
@@ -122,13 +103,17 @@ impl Parser<'_, '_> {
         // Key array, dims, batch, bin, and the number of statistics; at least.
         self.check_count(count, 18, "N")?;
         for _ in 0..count {
-            self.reader
-                .cursor
-                .set_entry(Some(self.index.entries.len() as u64));
+            self.start_entry();
             self.path()?;
             self.parameter()?;
         }
         Ok(())
+    }
+
+    /// Errors name the entry that comes next.
+    fn start_entry(&mut self) {
+        let ordinal = self.index.tensors.len() as u64;
+        self.reader.cursor.set_entry(Some(ordinal));
     }
 
     fn path(&mut self) -> Result<()> {
@@ -155,27 +140,27 @@ impl Parser<'_, '_> {
             }
             .into());
         }
-        let Path { joined, cuts } = &mut self.path;
+        let Path { joined, cuts, kept } = &mut self.path;
         joined.clear();
         cuts.clear();
+        let mut is_dotted = false;
         for part in 0..parts {
             if part > 0 {
-                cuts.push(u32::try_from(joined.len()).unwrap_or(u32::MAX));
+                cuts.push(joined.len());
                 joined.push('.');
             }
-            joined.push_str(self.reader.str("param_key")?);
+            let part = self.reader.str("param_key")?;
+            is_dotted |= part.contains('.');
+            joined.push_str(part);
         }
+        *kept = is_dotted.then(|| self.index.tensors.keep_cuts(cuts));
         Ok(())
     }
 
     fn parameter(&mut self) -> Result<()> {
-        let value = self.index.entries.len();
-        self.tensor(None)?;
-        let batch = self
-            .index
-            .entries
-            .last()
-            .map_or(1, |entry| entry.shape.batch);
+        let value = self.index.tensors.len();
+        self.tensor(Role::Value(0))?;
+        let batch = self.index.tensors.record(value).batch;
         if batch != 1 {
             let at = At::new(self.reader.cursor.position(), "batch").entry(value as u64);
             return Err(Error::Invalid {
@@ -185,81 +170,66 @@ impl Parser<'_, '_> {
         }
         let count = self.reader.uint32("N")?;
         self.check_count(count, 13, "N")?;
+        let len = self.path.joined.len();
+        let address =
+            u32::try_from(len).map_err(|_| tensor_core::SourceError::TooLarge(len as u64))?;
         for _ in 0..count {
-            self.reader
-                .cursor
-                .set_entry(Some(self.index.entries.len() as u64));
-            let key = boxed(self.reader.str("stat_key")?);
-            self.tensor(Some(&key))?;
+            self.start_entry();
+            let key = self.reader.str("stat_key")?;
+            self.path.joined.push(':');
+            self.path.joined.push_str(key);
+            self.tensor(Role::Stat(address))?;
+            self.path.joined.truncate(len);
         }
-        let first = value.saturating_add(1);
-        let stats = self.index.entries.get(first..).unwrap_or_default();
-        let twice = match stats {
-            [] | [_] => None,
-            _ => NameTable::of(stats, |entry| entry.stat().unwrap_or_default()).err(),
-        };
-        if let Some(twice) = twice {
-            let second = first.saturating_add(twice.second);
-            let offset = self
-                .index
-                .entries
-                .get(second)
-                .map_or(0, |entry| entry.offset);
-            let at = At::new(offset, "stat_key").entry(second as u64);
-            return Err(Error::Invalid {
-                rule: Rule::DuplicateStat,
-                at,
-            });
-        }
-        if let Some(entry) = self.index.entries.get_mut(value) {
-            entry.stats = count;
-        }
+        self.check_stats(value, count)?;
+        self.index.tensors.set_stats(value, count);
         Ok(())
     }
 
-    fn tensor(&mut self, stat: Option<&str>) -> Result<()> {
-        let joined = self.path.joined.as_str();
-        let path_len = joined.len();
-        let name: Box<str> = match stat {
-            Some(stat) => [joined, ":", stat].concat().into(),
-            None => joined.into(),
+    /// Checks that no statistic of a value is there twice.
+    fn check_stats(&self, value: usize, count: u32) -> Result<()> {
+        /// So few are compared with each other.
+        const FEW: usize = 8;
+        let first = value.saturating_add(1);
+        let tensors = &self.index.tensors;
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        // They have the same address, so their names tell.
+        let name = |at: usize| tensors.names.get(first.saturating_add(at));
+        let second = match count <= FEW {
+            true => (1..count).find(|&second| (0..second).any(|at| name(at) == name(second))),
+            false => {
+                let table = NameTable::of_positions(count, name);
+                table.err().map(|twice| twice.second)
+            }
         };
+        let Some(second) = second else {
+            return Ok(());
+        };
+        let second = first.saturating_add(second);
+        let offset = tensors.record(second).offset;
+        let at = At::new(offset, "stat_key").entry(second as u64);
+        let rule = Rule::DuplicateStat;
+        Err(Error::Invalid { rule, at })
+    }
+
+    /// A tensor that has the name of the path as it is now.
+    fn tensor(&mut self, role: Role) -> Result<()> {
         let tensor = match StoredTensor::parse(self.reader) {
             Err(Error::Truncated(truncated)) if truncated.at.field == "data" => {
-                let tensor = name;
+                let tensor = boxed(&self.path.joined);
                 return Err(Error::TruncatedData { tensor, truncated });
             }
             parsed => parsed?,
         };
-        let entry = Entry {
-            archive: self.index.id,
-            ordinal: self.index.entries.len(),
-            name,
-            path_len,
-            is_stat: stat.is_some(),
-            in_model: self.index.data_type == DataType::Model,
-            cuts: self.path.cuts.as_slice().into(),
-            batched: (tensor.shape.batch != 1).then(|| Box::new(tensor.shape.shape())),
-            shape: tensor.shape,
-            offset: tensor.offset,
-            len: tensor.len,
-            stats: 0,
-        };
-        // The entry, its place in the table of names, and its allocations.
-        let fixed = (size_of::<Entry>() as u64).saturating_add(NameTable::MEMORY + 2 * HEAP);
-        let more = entry
-            .name
-            .len()
-            .saturating_add(entry.cuts.len().saturating_mul(4)) as u64;
-        self.memory = self.memory.saturating_add(fixed).saturating_add(more);
-        check_index_memory(self.memory)?;
+        let tensors = &mut self.index.tensors;
+        if let Some(cuts) = &self.path.kept {
+            tensors.push_dotted(cuts.clone());
+        }
+        tensors.push(&self.path.joined, role, &tensor.shape, tensor.offset)?;
+        let memory = tensors.memory();
+        check_index_memory(memory)?;
         let max = self.options.limits.max_index_overhead;
-        let size = self
-            .reader
-            .cursor
-            .position()
-            .saturating_add(self.reader.cursor.remaining());
-        let value = self.memory.saturating_sub(size);
+        let value = memory.saturating_sub(self.size);
         if value > max {
             let (limit, at) = ("max_index_overhead", self.reader.cursor.at("data"));
             return Err(LimitExceeded {
@@ -270,7 +240,6 @@ impl Parser<'_, '_> {
             }
             .into());
         }
-        self.index.entries.push(entry);
         Ok(())
     }
 
@@ -329,40 +298,4 @@ fn unique<T>(configs: &[(Box<str>, T)], field: &'static str) -> Result<()> {
             })
         }
     }
-}
-
-/// Checks that no address is there twice or is the start of another one. In order, part by part,
-/// an address is followed at once by all that start with it.
-fn check_paths(entries: &[Entry]) -> Result<()> {
-    let values = || entries.iter().filter(|entry| !entry.is_stat);
-    let compare = |a: &Entry, b: &Entry| a.path().cmp(b.path());
-    let in_order = values()
-        .zip(values().skip(1))
-        .all(|(a, b)| compare(a, b) == Ordering::Less);
-    let mut sorted: Vec<&Entry> = values().collect();
-    if !in_order {
-        sorted.sort_by(|a, b| compare(a, b));
-    }
-    for (shorter, longer) in sorted.iter().zip(sorted.iter().skip(1)) {
-        let mut rest = longer.path();
-        if !shorter.path().all(|part| rest.next() == Some(part)) {
-            continue;
-        }
-        let (first, second) = (
-            shorter.ordinal.min(longer.ordinal),
-            shorter.ordinal.max(longer.ordinal),
-        );
-        let rule = match rest.next() {
-            None => Rule::DuplicatePath {
-                first: first as u64,
-            },
-            Some(_) => Rule::PathConflict {
-                parameter: shorter.ordinal as u64,
-            },
-        };
-        let offset = entries.get(second).map_or(0, |entry| entry.offset);
-        let at = At::new(offset, "param_key").entry(second as u64);
-        return Err(Error::Invalid { rule, at });
-    }
-    Ok(())
 }

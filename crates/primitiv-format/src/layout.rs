@@ -1,6 +1,8 @@
 #![deny(clippy::arithmetic_side_effects)]
 
-use tensor_core::{At, Shape, Source};
+use alloc::vec::Vec;
+
+use tensor_core::{At, Source};
 
 use crate::limits::{MAX_DATA, MAX_RANK, MAX_VOLUME};
 use crate::msgpack::Reader;
@@ -136,13 +138,17 @@ fn era(source: &dyn Source) -> Result<Option<&'static str>> {
 }
 
 /// "Types", Shape, as stored.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct StoredShape {
-    /// The dims without trailing ones.
-    pub(crate) dims: Shape,
+    /// All of them, with trailing ones, and one after the last.
+    stored: [u64; MAX_RANK as usize + 1],
+    /// How many there are without trailing ones.
+    rank: usize,
+    /// Their product.
+    volume: u64,
     pub(crate) batch: u32,
-    /// How many trailing ones were dropped.
-    pub(crate) dropped: u8,
+    /// Whether ones were dropped.
+    pub(crate) has_trailing_ones: bool,
 }
 
 impl StoredShape {
@@ -155,9 +161,9 @@ impl StoredShape {
                 at,
             });
         }
-        let mut dims = [0u64; MAX_RANK as usize];
+        let mut stored = [1u64; MAX_RANK as usize + 1];
         let mut volume = 1u64;
-        for dim in dims.iter_mut().take(rank as usize) {
+        for dim in stored.iter_mut().take(rank as usize) {
             let at = reader.cursor.at("dims");
             *dim = reader.uint32("dims")?.into();
             if *dim == 0 {
@@ -182,33 +188,34 @@ impl StoredShape {
                 at,
             });
         }
-        let stored = dims.get(..rank as usize).unwrap_or_default();
-        let kept = stored
-            .iter()
-            .rposition(|&dim| dim != 1)
-            .map_or(0, |at| at.saturating_add(1));
-        let dims =
-            Shape::new(stored.get(..kept).unwrap_or_default()).map_err(|_| Error::Invalid {
-                rule: Rule::Volume,
-                at,
-            })?;
-        let dropped = u8::try_from(stored.len().saturating_sub(kept)).unwrap_or(0);
+        let last = stored.iter().rposition(|&dim| dim != 1);
+        let kept = last.map_or(0, |at| at.saturating_add(1));
         Ok(Self {
-            dims,
+            stored,
+            rank: kept,
+            volume,
             batch,
-            dropped,
+            has_trailing_ones: kept < rank as usize,
         })
     }
 
-    /// All dims: the batch as the last one, unless it is 1.
-    pub(crate) fn shape(&self) -> Shape {
-        if self.batch == 1 {
-            return self.dims.clone();
+    /// The dims without trailing ones.
+    pub(crate) fn dims(&self) -> &[u64] {
+        self.stored.get(..self.rank).unwrap_or_default()
+    }
+
+    /// The dims with the batch as the last one.
+    pub(crate) fn with_batch(mut self) -> Vec<u64> {
+        if let Some(slot) = self.stored.get_mut(self.rank) {
+            *slot = self.batch.into();
         }
-        let mut dims = self.dims.dims().to_vec();
-        dims.push(self.batch.into());
-        // Their product was checked when the shape was parsed.
-        Shape::new(&dims).unwrap_or_default()
+        let all = self.stored.get(..=self.rank);
+        all.unwrap_or_default().to_vec()
+    }
+
+    /// The elements of all of the batch.
+    fn elements(&self) -> u64 {
+        self.volume.saturating_mul(self.batch.into())
     }
 }
 
@@ -216,15 +223,13 @@ impl StoredShape {
 pub(crate) struct StoredTensor {
     pub(crate) shape: StoredShape,
     pub(crate) offset: u64,
-    pub(crate) len: u64,
 }
 
 impl StoredTensor {
     /// Parses the shape and skips the data.
     pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self> {
         let shape = StoredShape::parse(reader)?;
-        let elements = shape.dims.elements().saturating_mul(shape.batch.into());
-        let expected = elements.saturating_mul(4);
+        let expected = shape.elements().saturating_mul(4);
         let at = reader.cursor.at("data");
         let got = u64::from(reader.bin_len("data")?);
         let offset = reader.cursor.position();
@@ -238,10 +243,6 @@ impl StoredTensor {
             });
         }
         reader.cursor.skip(got, "data")?;
-        Ok(Self {
-            shape,
-            offset,
-            len: got,
-        })
+        Ok(Self { shape, offset })
     }
 }

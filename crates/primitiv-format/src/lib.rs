@@ -62,6 +62,8 @@
 
 extern crate alloc;
 
+mod addresses;
+mod entry;
 mod error;
 mod index;
 mod layout;
@@ -69,19 +71,21 @@ mod limits;
 mod msgpack;
 mod object;
 mod read;
+mod tensors;
 mod write;
 
+pub use entry::Entry;
 pub use error::{BuildError, Error, Rule, TRUNCATED, Unsupported};
 pub use layout::DataType;
 pub use limits::Limits;
 pub use object::{LearningState, Model, Object, Optimizer, OptimizerKind, Parameter};
-pub use read::{Archive, Entry, ReadOptions};
+pub use read::{Archive, ReadOptions};
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
-    At, Bytes, CastError, DType, Element, Item, Kind, LimitExceeded, Order, Outcome, Report, Shape,
-    ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value, VerifyOptions,
-    WriteOptions, bf16, f16,
+    At, Bytes, CastError, DType, Element, Entries, Item, Kind, LimitExceeded, Order, Outcome,
+    Report, Shape, ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value,
+    VerifyOptions, WriteOptions, bf16, f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};

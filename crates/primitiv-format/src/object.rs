@@ -2,10 +2,9 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use tensor_core::{Shape, Tensor};
+use tensor_core::{Entries, Shape, Tensor};
 
-use crate::read::{Archive, Entry};
-use crate::{BuildError, Result};
+use crate::{Archive, BuildError, Entry, Result};
 
 /// What a file holds.
 #[derive(Clone, Debug)]
@@ -19,7 +18,7 @@ pub enum Object<'a> {
         batch: u32,
     },
     /// A tensor alone.
-    Tensor(&'a Entry),
+    Tensor(Entry<'a>),
     /// A parameter.
     Parameter(Parameter<'a>),
     /// Parameters by address.
@@ -29,26 +28,26 @@ pub enum Object<'a> {
 }
 
 /// A parameter: its value and its statistics.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Parameter<'a> {
-    pub(crate) value: &'a Entry,
-    pub(crate) stats: &'a [Entry],
+    pub(crate) value: Entry<'a>,
+    pub(crate) stats: Entries<'a, Archive>,
 }
 
 impl<'a> Parameter<'a> {
     /// The value.
-    pub fn value(&self) -> &'a Entry {
+    pub fn value(&self) -> Entry<'a> {
         self.value
     }
 
     /// The statistics, in file order.
-    pub fn stats(&self) -> &'a [Entry] {
-        self.stats
+    pub fn stats(&self) -> Entries<'a, Archive> {
+        self.stats.clone()
     }
 
     /// The statistic with this key, such as `Adam.m1`.
-    pub fn stat(&self, key: &str) -> Option<&'a Entry> {
-        self.stats.iter().find(|entry| entry.stat() == Some(key))
+    pub fn stat(&self, key: &str) -> Option<Entry<'a>> {
+        self.stats().find(|entry| entry.stat() == Some(key))
     }
 
     /// The value and all statistics, read: what it takes to go on with training.
@@ -71,13 +70,13 @@ impl<'a> Parameter<'a> {
     /// # Errors
     /// As [`Archive::read`].
     pub fn learning_state(&self, archive: &Archive) -> Result<LearningState> {
-        let stat = |entry: &Entry| {
+        let stat = |entry: Entry<'_>| {
             let key = entry.stat().unwrap_or_default().into();
             archive.read(entry).map(|tensor| (key, tensor))
         };
         Ok(LearningState {
             value: archive.read(self.value)?,
-            stats: self.stats.iter().map(stat).collect::<Result<_>>()?,
+            stats: self.stats().map(stat).collect::<Result<_>>()?,
         })
     }
 }
@@ -112,7 +111,7 @@ impl<'a> Model<'a> {
     /// The parameter at an address, such as `["enc", "W"]`.
     pub fn get(&self, path: &[&str]) -> Option<Parameter<'a>> {
         let is_it =
-            |entry: &&Entry| entry.stat().is_none() && entry.path().eq(path.iter().copied());
+            |entry: &Entry<'_>| entry.stat().is_none() && entry.path().eq(path.iter().copied());
         let joined = path.join(".");
         let entry = self.archive.entry(&joined).filter(is_it);
         let entry = entry.or_else(|| self.archive.same_named().find(is_it))?;
@@ -122,10 +121,7 @@ impl<'a> Model<'a> {
     /// All parameters, in file order.
     pub fn parameters(&self) -> impl Iterator<Item = Parameter<'a>> + use<'a> {
         let archive = self.archive;
-        let values = archive
-            .entries()
-            .iter()
-            .filter(|entry| entry.stat().is_none());
+        let values = archive.entries().filter(|entry| entry.stat().is_none());
         values.map(|entry| archive.parameter(entry))
     }
 }

@@ -1,17 +1,18 @@
-use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Range;
 
-use tensor_core::codec::ArchiveId;
+use tensor_core::codec::HasEntries;
 use tensor_core::{
-    Bytes, DType, Item, Order, Outcome, Report, Shape, Source, Tensor, VerifyOptions, Window,
+    Bytes, DType, Entries, Item, Order, Outcome, Report, Source, Tensor, VerifyOptions, Window,
 };
 
+use crate::entry::Entry;
 use crate::index::Index;
-use crate::layout::{DataType, StoredShape};
+use crate::layout::DataType;
 use crate::object::{Model, Object, Parameter};
+use crate::tensors::Role;
 use crate::{BuildError, Error, Limits, Result};
 
 /// How to open a file.
@@ -31,101 +32,6 @@ pub struct ReadOptions {
 pub struct Archive {
     source: Arc<dyn Source>,
     index: Arc<Index>,
-}
-
-/// One tensor of an [`Archive`]: a parameter's value, one of its statistics, or the tensor of a
-/// Tensor file.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    pub(crate) archive: ArchiveId,
-    pub(crate) ordinal: usize,
-    pub(crate) name: Box<str>,
-    pub(crate) path_len: usize,
-    pub(crate) is_stat: bool,
-    /// Whether it has an address, if an empty one.
-    pub(crate) in_model: bool,
-    pub(crate) cuts: Box<[u32]>,
-    /// The dims with the batch, where that is not 1.
-    pub(crate) batched: Option<Box<Shape>>,
-    pub(crate) shape: StoredShape,
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
-    pub(crate) stats: u32,
-}
-
-impl Entry {
-    /// The parts of the address joined with `.`, followed by `:` and the key for a statistic.
-    /// Empty for the value of a Parameter file and for the tensor of a Tensor file.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The parts of the address; none in a Parameter or Tensor file.
-    pub fn path(&self) -> impl Iterator<Item = &str> {
-        let joined = self.name.get(..self.path_len).unwrap_or_default();
-        let parts = if self.in_model {
-            self.cuts.len() + 1
-        } else {
-            0
-        };
-        (0..parts).map(move |part| {
-            let cut = |at: usize| self.cuts.get(at).map(|&cut| cut as usize);
-            let start = part.checked_sub(1).and_then(cut).map_or(0, |cut| cut + 1);
-            joined
-                .get(start..cut(part).unwrap_or(joined.len()))
-                .unwrap_or_default()
-        })
-    }
-
-    /// The key of a statistic, `None` for a value.
-    pub fn stat(&self) -> Option<&str> {
-        self.name.get(self.path_len + 1..).filter(|_| self.is_stat)
-    }
-
-    /// Always `f32`: the format has no other dtype.
-    pub fn dtype(&self) -> Option<DType> {
-        Some(DType::F32)
-    }
-
-    /// The dims, first fastest, without trailing ones; the batch is the last one unless it is 1.
-    pub fn shape(&self) -> &Shape {
-        self.batched.as_deref().unwrap_or(&self.shape.dims)
-    }
-
-    /// The dims without the batch.
-    pub fn dims(&self) -> &Shape {
-        &self.shape.dims
-    }
-
-    /// The batch.
-    pub fn batch(&self) -> u32 {
-        self.shape.batch
-    }
-
-    /// Whether the file stores dims of 1 at the end, which mean nothing and no writer leaves.
-    pub fn has_trailing_ones(&self) -> bool {
-        self.shape.dropped > 0
-    }
-
-    /// Always column-major.
-    pub fn order(&self) -> Order {
-        Order::ColumnMajor
-    }
-
-    /// Absolute offset of the data.
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// Bytes that the data takes.
-    pub fn stored_len(&self) -> Option<u64> {
-        Some(self.len)
-    }
-
-    /// Bytes of the decoded data.
-    pub fn nbytes(&self) -> Option<u64> {
-        Some(self.len)
-    }
 }
 
 impl Archive {
@@ -193,11 +99,11 @@ impl Archive {
 
     /// The object, typed.
     pub fn object(&self) -> Object<'_> {
-        let first = self.index.entries.first();
+        let first = self.entry_at(0);
         match (self.index.data_type, first, &self.index.shape) {
-            (DataType::Shape, _, Some(shape)) => Object::Shape {
-                dims: &shape.dims,
-                batch: shape.batch,
+            (DataType::Shape, _, Some((dims, batch))) => Object::Shape {
+                dims,
+                batch: *batch,
             },
             (DataType::Tensor, Some(entry), _) => Object::Tensor(entry),
             (DataType::Parameter, Some(entry), _) => Object::Parameter(self.parameter(entry)),
@@ -207,34 +113,44 @@ impl Archive {
     }
 
     /// The parameter that an entry is the value of.
-    pub(crate) fn parameter<'a>(&'a self, value: &'a Entry) -> Parameter<'a> {
-        let first = value.ordinal + 1;
-        let count = value.stats as usize;
-        let stats = self
-            .index
-            .entries
-            .get(first..first + count)
-            .unwrap_or_default();
+    pub(crate) fn parameter<'a>(&'a self, value: Entry<'a>) -> Parameter<'a> {
+        let first = value.ordinal.saturating_add(1);
+        let count = match value.record().role {
+            Role::Value(stats) => usize::try_from(stats).unwrap_or(usize::MAX),
+            Role::Stat(_) => 0,
+        };
+        let stats = self.entries().slice(first..first.saturating_add(count));
         Parameter { value, stats }
     }
 
     /// All tensors, in file order: each value followed by its statistics.
-    pub fn entries(&self) -> &[Entry] {
-        &self.index.entries
+    ///
+    /// ```
+    /// # use primitiv_format::{Archive, Builder, Tensor};
+    /// # let mut builder = Builder::new();
+    /// # builder.tensor("w", Tensor::from_slice(&[1.0f32], &[1])?)?;
+    /// # let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// for entry in archive.entries() {
+    ///     println!("{} {}", entry.name(), entry.shape());
+    /// }
+    /// assert_eq!(archive.entries().len(), 1);
+    /// assert_eq!(archive.entries().get(0).unwrap().name(), "w");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn entries(&self) -> Entries<'_, Self> {
+        Entries::of(self)
     }
 
     /// The first tensor of this name.
-    pub fn entry(&self, name: &str) -> Option<&Entry> {
-        self.index.find(name)
+    pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
+        self.entry_at(self.index.tensors.names.find(name)?)
     }
 
     /// Tensors whose name an earlier one has, because their addresses join to the same text:
     /// `["a.b"]` and `["a", "b"]`. [`Model::get`] tells them apart.
-    pub fn same_named(&self) -> impl Iterator<Item = &Entry> {
-        self.index
-            .same_named
-            .iter()
-            .filter_map(|&position| self.index.entries.get(position))
+    pub fn same_named(&self) -> impl Iterator<Item = Entry<'_>> {
+        let positions = self.index.same_named.iter();
+        positions.filter_map(|&position| self.entry_at(position))
     }
 
     /// The format version, major and minor: always 0.1.
@@ -263,12 +179,12 @@ impl Archive {
     /// # Errors
     /// [`BuildError::ForeignEntry`] where the entry is another archive's, or what the source fails
     /// with.
-    pub fn read(&self, entry: &Entry) -> Result<Tensor> {
+    pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
         let data = self.source.read(self.locate(entry)?)?;
         match Tensor::new(DType::F32, entry.shape().clone(), data) {
             Ok(tensor) => Ok(tensor.with_order(Order::ColumnMajor)),
             Err(error) => Err(BuildError::Shape {
-                name: entry.name.to_string(),
+                name: entry.name().to_string(),
                 error,
             }
             .into()),
@@ -279,9 +195,9 @@ impl Archive {
     ///
     /// # Errors
     /// As [`read`](Self::read), and [`BuildError::BufferLength`].
-    pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
+    pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let range = self.locate(entry)?;
-        let (expected, got) = (entry.len, out.len() as u64);
+        let (expected, got) = (entry.len(), out.len() as u64);
         if expected != got {
             return Err(BuildError::BufferLength { expected, got }.into());
         }
@@ -292,7 +208,7 @@ impl Archive {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn data(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+    pub fn data(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         let range = self.locate(entry)?;
         Ok(Arc::new(Window::new(self.source.clone(), range)?))
     }
@@ -301,7 +217,7 @@ impl Archive {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn stored(&self, entry: &Entry) -> Result<Arc<dyn Source>> {
+    pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         self.data(entry)
     }
 
@@ -342,11 +258,23 @@ impl Archive {
         Ok(report)
     }
 
-    fn locate(&self, entry: &Entry) -> Result<Range<u64>, Error> {
-        if entry.archive != self.index.id {
+    fn locate(&self, entry: Entry<'_>) -> Result<Range<u64>, Error> {
+        if !entry.is_of(&self.index) {
             return Err(BuildError::ForeignEntry.into());
         }
-        Ok(entry.offset..entry.offset + entry.len)
+        Ok(entry.range())
+    }
+}
+
+impl HasEntries for Archive {
+    type Entry<'a> = Entry<'a>;
+
+    fn entry_count(&self) -> usize {
+        self.index.tensors.len()
+    }
+
+    fn entry_at(&self, position: usize) -> Option<Entry<'_>> {
+        Entry::of(&self.index, position)
     }
 }
 
@@ -357,17 +285,5 @@ impl fmt::Debug for Archive {
             .field("data_type", &self.data_type())
             .field("entries", &self.entries().len())
             .finish_non_exhaustive()
-    }
-}
-
-impl tensor_core::codec::HasEntries for Archive {
-    type Entry<'a> = &'a Entry;
-
-    fn entry_count(&self) -> usize {
-        self.entries().len()
-    }
-
-    fn entry_at(&self, position: usize) -> Option<&Entry> {
-        self.entries().get(position)
     }
 }

@@ -54,6 +54,34 @@ impl<'a, A: HasEntries + ?Sized> Entries<'a, A> {
         self.archive.entry_at(at)
     }
 
+    /// Those at positions of `range`, counted as [`get`](Self::get) does.
+    ///
+    /// ```
+    /// # use tensor_core::codec::HasEntries;
+    /// # struct Letters;
+    /// # impl HasEntries for Letters {
+    /// #     type Entry<'a> = usize;
+    /// #     fn entry_count(&self) -> usize { 5 }
+    /// #     fn entry_at(&self, position: usize) -> Option<usize> { Some(position) }
+    /// # }
+    /// let entries = tensor_core::Entries::of(&Letters);
+    /// assert_eq!(entries.slice(1..3).collect::<Vec<_>>(), [1, 2]);
+    /// assert_eq!(entries.slice(4..9).len(), 1);
+    /// ```
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        let at = |position: usize| {
+            self.range
+                .start
+                .saturating_add(position)
+                .min(self.range.end)
+        };
+        Self {
+            archive: self.archive,
+            range: at(range.start)..at(range.end),
+        }
+    }
+
     /// The first entry that is still to come.
     pub fn first(&self) -> Option<A::Entry<'a>> {
         self.get(0)
@@ -240,6 +268,33 @@ impl Names {
         let names = names.min(self.ends.len());
         self.table = NameTable::of_positions(names, |at| self.get(at))?;
         Ok(())
+    }
+
+    /// Makes the table where names may be there twice: one then stands for its first position. Returns the
+    /// others.
+    ///
+    /// ```
+    /// let mut names = tensor_core::codec::Names::default();
+    /// for name in ["a", "b", "a"] {
+    ///     names.push(name);
+    /// }
+    /// assert_eq!(names.index_repeated(), [2]);
+    /// assert_eq!(names.find("a"), Some(0));
+    /// ```
+    pub fn index_repeated(&mut self) -> Vec<usize> {
+        self.text.shrink_to_fit();
+        self.ends.shrink_to_fit();
+        let mut repeated = Vec::new();
+        let (table, names) = (NameTable::default(), self.ends.len());
+        self.table = table.with_positions(
+            names,
+            |at| self.get(at),
+            |_, second| {
+                append(&mut repeated, second);
+                true
+            },
+        );
+        repeated
     }
 
     /// The position of a name.

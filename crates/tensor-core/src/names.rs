@@ -109,25 +109,46 @@ impl NameTable {
         names: usize,
         name_at: impl Fn(usize) -> &'a str,
     ) -> Result<Self, DuplicateName> {
+        let mut twice = None;
+        let table = Self::default().with_positions(names, name_at, |first, second| {
+            twice = Some(DuplicateName { first, second });
+            false
+        });
+        match twice {
+            None => Ok(table),
+            Some(twice) => Err(twice),
+        }
+    }
+
+    /// The table of so many names; `repeated` is told of each that is at an earlier position too, which
+    /// stays in the table, and whether to go on is its answer.
+    pub(crate) fn with_positions<'a>(
+        mut self,
+        names: usize,
+        name_at: impl Fn(usize) -> &'a str,
+        mut repeated: impl FnMut(usize, usize) -> bool,
+    ) -> Self {
         /// As many reads as a core has on their way to memory at once.
         const BATCH: usize = 16;
-        let mut table = Self::with_capacity(names);
+        self.slots = alloc::vec![Slot::FREE; slots_for(names)];
         for start in (0..names).step_by(BATCH) {
             let batch = start..names.min(start.saturating_add(BATCH));
             let mut hashes = [0; BATCH];
             for (hash, at) in hashes.iter_mut().zip(batch.clone()) {
-                *hash = table.hasher.hash_one(name_at(at));
+                *hash = self.hasher.hash_one(name_at(at));
             }
             // Read all slots now, not each when it is needed: they are far apart.
-            let slot = |hash| table.slots.get(table.home(hash)).map_or(0, |slot| slot.0);
+            let slot = |hash| self.slots.get(self.home(hash)).map_or(0, |slot| slot.0);
             core::hint::black_box(hashes.map(slot));
             for (hash, second) in hashes.into_iter().zip(batch) {
-                table
-                    .insert_hashed(&name_at, second, hash)
-                    .map_err(|first| DuplicateName { first, second })?;
+                if let Err(first) = self.insert_hashed(&name_at, second, hash) {
+                    if !repeated(first, second) {
+                        return self;
+                    }
+                }
             }
         }
-        Ok(table)
+        self
     }
 
     /// Adds the name at `position` of `list`.

@@ -34,7 +34,7 @@ fn every_real_file_gets_its_verdict() {
         let tensors = manifest["tensors"].as_array().unwrap();
         assert_eq!(archive.entries().len(), tensors.len(), "{name}");
         for tensor in tensors {
-            let is_it = |entry: &&Entry| {
+            let is_it = |entry: &Entry<'_>| {
                 entry.stat() == tensor["stat"].as_str() && texts(&tensor["path"]).eq(entry.path())
             };
             let entry = archive.entries().iter().find(is_it).unwrap();

@@ -100,6 +100,6 @@ fn an_entry_of_another_archive_is_refused() {
     let bytes = Bytes::from(builder.to_vec().unwrap());
     let one = Archive::from_bytes(bytes.clone()).unwrap();
     let other = Archive::from_bytes(bytes).unwrap();
-    let error = one.read(&other.entries()[0]).unwrap_err();
+    let error = one.read(other.entries().get(0).unwrap()).unwrap_err();
     assert_eq!(error.to_string(), "the entry belongs to another archive");
 }

@@ -122,8 +122,8 @@ fn a_batch_is_the_last_dim_and_stays_one() {
         .deferred_batch("", DType::F32, shape.clone(), order, 3, data())
         .unwrap();
     let tensor = Archive::from_bytes(alone.to_vec().unwrap()).unwrap();
-    assert_eq!(tensor.entries()[0].batch(), 3);
-    assert_eq!(tensor.entries()[0].shape().dims(), [2, 3]);
+    assert_eq!(tensor.entries().get(0).unwrap().batch(), 3);
+    assert_eq!(tensor.entries().get(0).unwrap().shape().dims(), [2, 3]);
     let other = alone.deferred_batch("", DType::F32, shape.clone(), order, 2, data());
     assert!(other.is_err(), "the last dim is 3");
     let mut model = Builder::new();

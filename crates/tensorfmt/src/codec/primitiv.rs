@@ -34,7 +34,7 @@ impl Describe for Archive {
         one_file(self.file())
     }
 
-    fn model_tensor(&self, entry: &Entry, about: About) -> ModelTensor {
+    fn model_tensor(&self, entry: Entry<'_>, about: About) -> ModelTensor {
         let mut tensor = super::tensor(
             entry.name(),
             entry.dtype(),
@@ -108,7 +108,7 @@ impl Describe for Archive {
     }
 }
 
-impl<'a> DescribeEntry<'a> for &'a Entry {
+impl<'a> DescribeEntry<'a> for Entry<'a> {
     fn stored_dtype(self) -> Cow<'a, str> {
         Cow::Borrowed(DType::F32.name())
     }
