@@ -234,7 +234,7 @@ impl StoredTensor {
         let got = u64::from(reader.bin_len("data")?);
         let offset = reader.cursor.position();
         if got > reader.cursor.remaining() {
-            reader.cursor.skip(got, "data")?;
+            reader.skip_data(got, "data")?;
         }
         if got != expected || expected > MAX_DATA {
             return Err(Error::Invalid {
@@ -242,7 +242,7 @@ impl StoredTensor {
                 at,
             });
         }
-        reader.cursor.skip(got, "data")?;
+        reader.skip_data(got, "data")?;
         Ok(Self { shape, offset })
     }
 }

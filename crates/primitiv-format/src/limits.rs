@@ -10,9 +10,8 @@ pub struct Limits {
     /// Parts of one address. The default of 1024 is far beyond any model; the format has none.
     pub max_path_parts: u32,
     /// Bytes of memory that the list of entries may take beyond the size of the file. An entry takes
-    /// some 200 bytes, and a file can hold one in 23; the default of 56 MiB only stops files of
-    /// hundreds of thousands of tensors of a few numbers each. With what a program takes for
-    /// itself that is 64 MiB.
+    /// some 50 bytes and its name, and a file can hold one in 23; the default of 56 MiB only stops files of
+    /// millions of tensors of one number each. With what a program takes for itself that is 64 MiB.
     pub max_index_overhead: u64,
 }
 

@@ -13,20 +13,41 @@ use tensor_core::{Source, SourceError};
 
 use crate::{Error, Result, Rule};
 
-/// What a reader may look at ahead of the field it wants: one page, so that a tensor's header is
-/// read at once and at most a page of another tensor's data with it.
-const AHEAD: u64 = 4096;
+/// What is read at once where tensors are short: of these, reading the data costs less than another request.
+const NEAR: u64 = 4096;
+/// The longest data that is read with the headers around it.
+const SHORT: u64 = 1024;
+/// As much as a length takes, with a little more that the next header may have.
+const MORE: u64 = 8;
 
 /// Reads objects one after the other.
 pub(crate) struct Reader<'a> {
     pub(crate) cursor: Cursor<'a>,
+    /// Where the header starts that is being read, and how long it will be, as far as the one before it
+    /// tells: so much is read at once, and no data with it.
+    start: u64,
+    header: u64,
 }
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(source: &'a dyn Source) -> Result<Self, SourceError> {
         Ok(Self {
             cursor: Cursor::new(source, 0..source.size())?,
+            start: 0,
+            header: 64,
         })
+    }
+
+    /// Skips the data of a tensor, whose header was just read.
+    pub(crate) fn skip_data(&mut self, len: u64, field: &'static str) -> Result<()> {
+        let header = self.cursor.position().saturating_sub(self.start);
+        self.cursor.skip(len, field)?;
+        self.start = self.cursor.position();
+        self.header = match len <= SHORT {
+            true => NEAR,
+            false => header.saturating_add(MORE).min(NEAR),
+        };
+        Ok(())
     }
 
     /// A uint32, which is always `CE` and four bytes.
@@ -103,8 +124,9 @@ impl<'a> Reader<'a> {
         expected: &'static str,
         read: impl Fn(Marker) -> Option<T>,
     ) -> Result<T> {
-        self.cursor
-            .expect_up_to(self.cursor.position().saturating_add(AHEAD));
+        let header = self.start.saturating_add(self.header);
+        let least = self.cursor.position().saturating_add(MORE);
+        self.cursor.expect_up_to(header.max(least));
         let at = self.cursor.at(field);
         let got = self.cursor.u8(field)?;
         let rule = Rule::Type { expected, got };

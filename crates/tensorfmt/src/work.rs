@@ -72,14 +72,17 @@ impl ReadOptions {
 /// Bytes that an open archive takes for a tensor.
 fn open(format: Format) -> u64 {
     match format {
-        Format::Ztensor => 200,
-        Format::Aero | Format::Burnpack | Format::Safetensors => 80,
-        _ => 220,
+        Format::Ztensor
+        | Format::Primitiv
+        | Format::Aero
+        | Format::Burnpack
+        | Format::Safetensors => 80,
+        Format::Mag => 220,
     }
 }
 
 /// What a component takes beyond another tensor: open, and with what it says of its object in a conversion.
-const COMPONENT: (u64, u64) = (500, 1000);
+const COMPONENT: (u64, u64) = (120, 1000);
 
 fn tensors(archive: &Archive, work: Work) -> u64 {
     let format = archive.format();

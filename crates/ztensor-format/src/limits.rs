@@ -7,13 +7,14 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Tensors in the index. The default of 50 million takes some 8 GiB of memory to list; an
-    /// entry has at least 46 bytes in the file.
+    /// Tensors in the index. The default of 50 million takes some 4 GiB of memory to list; an
+    /// entry has at least 46 bytes in the file. Above 2^32-1 there are none, whatever the limit.
     pub max_tensors: u64,
     /// Bytes of memory that the list of tensors may take beyond the size of the file. A tensor
-    /// takes some 150 bytes, and one without data 46 in the file; the default of 56 MiB only
-    /// stops files of most of a million tensors without data. In zTensor 1.x and 2 a component
-    /// takes some 600 bytes and may have no data of its own: it stops files of most of 100,000.
+    /// takes some 60 bytes and its name, and one without data at least 46 in the file; the default of 56 MiB
+    /// only stops files of a million tensors that have no data and each a shape of its own. In zTensor 1.x
+    /// and 2 a component takes some 110 bytes and its name, those of one object at a time 350, and may have
+    /// no data of its own: it stops files of hundreds of thousands of these.
     pub max_index_overhead: u64,
     /// Dims of all tensors of rank above 4, together, since each takes one byte of the file but
     /// eight of memory. 4 million unless set.
