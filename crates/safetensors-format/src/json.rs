@@ -12,7 +12,7 @@ use crate::Rule;
 use crate::limits::MAX_DECODED_DEPTH;
 
 /// What is wrong, and where in the text.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Fault {
     Rule(Rule, usize),
     /// The text nests deeper than it may, at the place.
@@ -181,14 +181,14 @@ impl<'a> Reader<'a> {
 
     /// Moves past an escape, or a pair of them that stands for one character.
     fn escape(&mut self) -> Result<()> {
-        let fault = Fault::Rule(Rule::HeaderText, self.at);
+        let start = self.at;
         let rest = self.text.get(self.at..).unwrap_or_default();
         match escape_of(rest) {
             Some((_, len)) => {
                 self.at = self.at.saturating_add(len);
                 Ok(())
             }
-            None => Err(fault),
+            None => Err(Fault::Rule(Rule::HeaderText, start)),
         }
     }
 
@@ -203,7 +203,7 @@ impl<'a> Reader<'a> {
             let next = value
                 .checked_mul(10)
                 .and_then(|value| value.checked_add(digit));
-            value = next.ok_or(Fault::Rule(Rule::Number { field }, start))?;
+            value = next.ok_or_else(|| Fault::Rule(Rule::Number { field }, start))?;
             self.step();
         }
         let zeros = self.bytes.get(start) == Some(&b'0');

@@ -6,12 +6,14 @@ use core::ops::Range;
 
 use tensor_core::codec::HasEntries;
 use tensor_core::{
-    Bytes, DType, Entries, Item, Outcome, Report, Source, Tensor, VerifyOptions, Window,
+    Bytes, DType, Entries, Item, Outcome, Report, Source, Tensor, UsageError, VerifyOptions, Window,
 };
 
+#[cfg(doc)]
+use crate::Error;
 use crate::index::Index;
 use crate::meta::MetaEntry;
-use crate::{BuildError, Entry, Error, Limits, Result};
+use crate::{BuildError, Entry, Limits, Result};
 
 /// How to open a file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -134,34 +136,27 @@ impl Archive {
     /// Elements narrower than a byte come as the bytes that they are packed in.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the dtype is unknown, [`BuildError::ForeignEntry`] where the
+    /// [`Error::Unsupported`] where the dtype is unknown, [`UsageError::ForeignEntry`] where the
     /// entry is another archive's, or what the source fails with.
     pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
         let (dtype, range) = self.locate(entry)?;
         let data = self.source.read(range)?;
-        Tensor::new(dtype, entry.shape().clone(), data).map_err(|error| {
-            Error::Build(BuildError::Shape {
-                name: entry.name().to_string(),
-                error,
-            })
-        })
+        let tensor = Tensor::new(dtype, entry.shape().clone(), data);
+        Ok(tensor.map_err(|error| BuildError::Shape {
+            name: entry.name().to_string(),
+            error,
+        })?)
     }
 
     /// Reads a tensor's little-endian bytes into `out`, which has its exact length.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and [`BuildError::BufferLength`].
+    /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (_, range) = self.locate(entry)?;
         let (expected, got) = (entry.len(), out.len() as u64);
         if expected != got {
-            let name = entry.name().to_string();
-            return Err(BuildError::BufferLength {
-                name,
-                expected,
-                got,
-            }
-            .into());
+            return Err(UsageError::BufferLength { expected, got }.into());
         }
         Ok(self.source.read_into(range.start, out)?)
     }
@@ -178,7 +173,7 @@ impl Archive {
     /// A tensor's bytes as the file stores them, whatever its dtype.
     ///
     /// # Errors
-    /// [`BuildError::ForeignEntry`] where the entry is another archive's, or what the source fails
+    /// [`UsageError::ForeignEntry`] where the entry is another archive's, or what the source fails
     /// with.
     pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         let range = self.range(entry)?;
@@ -212,7 +207,7 @@ impl Archive {
     /// Where the entry's bytes are, after checking that it is ours.
     fn range(&self, entry: Entry<'_>) -> Result<Range<u64>> {
         if !core::ptr::eq(entry.index, &*self.index) {
-            return Err(BuildError::ForeignEntry.into());
+            return Err(UsageError::ForeignEntry.into());
         }
         let offset = entry.offset();
         Ok(offset..offset.saturating_add(entry.len()))

@@ -120,7 +120,7 @@ impl Builder {
         let pair = (key.into(), value.into());
         self.metadata_names
             .push(&mut self.metadata, |(key, _)| key, pair)
-            .map_err(|(key, _)| BuildError::Duplicate { key })?;
+            .map_err(|(name, _)| BuildError::Duplicate { name })?;
         Ok(self)
     }
 
@@ -282,7 +282,7 @@ impl Builder {
         };
         self.names
             .push(&mut self.tensors, |tensor| &tensor.name, tensor)
-            .map_err(|tensor| BuildError::Duplicate { key: tensor.name })?;
+            .map_err(|tensor| BuildError::Duplicate { name: tensor.name })?;
         Ok(self)
     }
 

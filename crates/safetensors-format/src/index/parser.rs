@@ -105,12 +105,10 @@ impl<'a> Parser<'a> {
     fn inside(&self, fault: Fault, field: &'static str) -> Error {
         let entry = self.ordinal() as u64;
         match fault {
-            Fault::Rule(rule, place) => Error::Invalid {
-                rule,
-                at: self.at(place, field).entry(entry),
-                tensor: Some(self.name().into()),
-                other: None,
-            },
+            Fault::Rule(rule, place) => {
+                let at = self.at(place, field).entry(entry);
+                Error::invalid(rule, at).of_tensor(self.name())
+            }
             Fault::Depth(place) => self.too_deep(self.at(place, field).entry(entry)),
         }
     }
@@ -262,7 +260,7 @@ impl<'a> Parser<'a> {
         let start = self.json.at();
         let fault = |rule| Fault::Rule(rule, start);
         if core::mem::replace(&mut self.has_metadata, true) {
-            return Err(self.outside(fault(Rule::MetadataTwice)));
+            return Err(self.outside(fault(Rule::MetadataDuplicate)));
         }
         self.json.space();
         if self.json.eat_exactly(b"null") {
@@ -343,7 +341,7 @@ impl<'a> Parser<'a> {
             self.json.expect(b':', "`:`").map_err(of("tensor"))?;
             let twice = |field, there: bool| match there {
                 true => Err(Stop::Fault(
-                    Fault::Rule(Rule::FieldTwice { field }, place),
+                    Fault::Rule(Rule::FieldDuplicate { field }, place),
                     field,
                 )),
                 false => Ok(()),
@@ -469,17 +467,17 @@ impl<'a> Parser<'a> {
         let (field, expected) = ("data_offsets", "a list of two numbers");
         self.json.space();
         let start = self.json.at();
-        let fault = Fault::Rule(Rule::FieldType { field, expected }, start);
+        let fault = || Fault::Rule(Rule::FieldType { field, expected }, start);
         if !self.json.eat(b'[') || self.json.eat(b']') {
-            return Err(fault);
+            return Err(fault());
         }
         let begin = self.json.number(field)?;
         if !self.json.more(b']', "`,` or `]`")? {
-            return Err(fault);
+            return Err(fault());
         }
         let end = self.json.number(field)?;
         if self.json.more(b']', "`,` or `]`")? {
-            return Err(fault);
+            return Err(fault());
         }
         match begin <= end {
             true => Ok((begin, end)),
@@ -498,8 +496,7 @@ impl<'a> Parser<'a> {
                 needed: end.saturating_sub(begin),
                 available: data_len.saturating_sub(begin),
             };
-            let tensor = self.name().into();
-            return Err(Error::TruncatedData { tensor, truncated });
+            return Err(Error::from(truncated).of_tensor(self.name()));
         }
         let Some((bits, _)) = DTypeCode::at(record.code) else {
             return Ok(record);
