@@ -7,8 +7,8 @@ use core::ops::Range;
 
 use tensor_core::codec::{HasEntries, Ticker, walk};
 use tensor_core::{
-    Bytes, Cast, DType, Entries, Item, Outcome, Report, Source, Tensor, VerifyOptions, Window,
-    parallel,
+    Bytes, Cast, DType, Entries, Item, Outcome, Report, Source, Tensor, UsageError, VerifyOptions,
+    Window, parallel,
 };
 
 use crate::dtype::BoolStore;
@@ -219,7 +219,7 @@ impl Archive {
     /// quantized tensor comes as [`DType::Opaque`] with the stored bytes.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the dtype is unknown, [`BuildError::ForeignEntry`] where the
+    /// [`Error::Unsupported`] where the dtype is unknown, [`UsageError::ForeignEntry`] where the
     /// entry is another archive's, or what the source fails with.
     pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
         let (dtype, range) = self.locate(entry)?;
@@ -241,12 +241,12 @@ impl Archive {
     /// [`nbytes`](Entry::nbytes) long.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and [`BuildError::BufferLength`].
+    /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (_, range) = self.locate(entry)?;
         let (expected, got) = (entry.len(), out.len() as u64);
         if expected != got {
-            return Err(BuildError::BufferLength { expected, got }.into());
+            return Err(UsageError::BufferLength { expected, got }.into());
         }
         Ok(self.source.read_into(range.start, out)?)
     }
@@ -264,7 +264,7 @@ impl Archive {
     /// A tensor's bytes as the file stores them, whatever its dtype.
     ///
     /// # Errors
-    /// [`BuildError::ForeignEntry`] where the entry is another archive's, or what the source fails with.
+    /// [`UsageError::ForeignEntry`] where the entry is another archive's, or what the source fails with.
     pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         let range = self.range(entry)?;
         Ok(Arc::new(Window::new(self.source.clone(), range)?))
@@ -415,7 +415,7 @@ impl Archive {
     fn range(&self, entry: Entry<'_>) -> Result<Range<u64>> {
         match entry.is_of(&self.index) {
             true => Ok(entry.range()),
-            false => Err(BuildError::ForeignEntry.into()),
+            false => Err(UsageError::ForeignEntry.into()),
         }
     }
 

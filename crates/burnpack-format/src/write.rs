@@ -130,7 +130,7 @@ impl Builder {
         let pair = (key.into(), value.into());
         self.metadata_names
             .push(&mut self.metadata, |(key, _)| key, pair)
-            .map_err(|(key, _)| BuildError::Duplicate { key })?;
+            .map_err(|(name, _)| BuildError::Duplicate { name })?;
         Ok(self)
     }
 
@@ -151,7 +151,7 @@ impl Builder {
         }
         self.scalar_names
             .push(&mut self.scalars, |(name, _)| name, (name, value))
-            .map_err(|(key, _)| BuildError::Duplicate { key })?;
+            .map_err(|(name, _)| BuildError::Duplicate { name })?;
         Ok(self)
     }
 
@@ -249,7 +249,7 @@ impl Builder {
         };
         self.names
             .push(&mut self.tensors, |tensor| &tensor.name, tensor)
-            .map_err(|tensor| BuildError::Duplicate { key: tensor.name })?;
+            .map_err(|tensor| BuildError::Duplicate { name: tensor.name })?;
         Ok(self)
     }
 
@@ -636,9 +636,9 @@ impl Builder {
         Ok(())
     }
 
-    fn cannot(&self, item: &str, what: &'static str) -> BuildError {
+    fn cannot(&self, name: &str, what: &'static str) -> BuildError {
         BuildError::Compat {
-            item: item.to_string(),
+            name: name.to_string(),
             compat: self.compat,
             what,
         }

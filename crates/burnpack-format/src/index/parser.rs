@@ -138,11 +138,13 @@ impl<'a> Parser<'a> {
             at = at.entry(self.tensors.records.len() as u64);
         }
         match fault.what {
-            What::Rule(rule) => Error::Invalid {
-                rule,
-                at,
-                tensor: self.tensor.as_deref().map(Box::from),
-            },
+            What::Rule(rule) => {
+                let error = Error::invalid(rule, at);
+                match self.tensor.as_deref() {
+                    Some(tensor) => error.of_tensor(tensor),
+                    None => error,
+                }
+            }
             What::Limit { limit, value, max } => Error::Limit(LimitExceeded {
                 limit,
                 value,
