@@ -123,12 +123,12 @@ fn metadata_end(source: &dyn Source, options: &ReadOptions) -> Result<u64> {
             available,
         }));
     }
-    let max = options.limits.max_metadata_len;
-    if header.metadata_size > max {
+    let max = options.limits.max_metadata_bytes;
+    if metadata_size > max {
         return Err(Error::Limit(LimitExceeded {
-            limit: "max_metadata_len",
+            limit: "max_metadata_bytes",
             value: metadata_size,
-            max: max.into(),
+            max,
             at,
         }));
     }

@@ -77,7 +77,7 @@ fn resemblance(got: [u8; 4], cursor: &mut Cursor<'_>) -> &'static str {
 /// Where the data section starts, and how tensors lie in it.
 ///
 /// Files of both layouts say version 1, so they are told apart by content.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// Told apart by the file's length and the tensors' offsets. [`Archive::layout`] never says
     /// this.

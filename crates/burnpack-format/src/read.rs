@@ -19,7 +19,7 @@ use crate::quant::QuantGeneration;
 use crate::{BuildError, DTypeCode, Entry, Error, Limits, Result, Unsupported};
 
 /// How to open a file.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
     /// What the reader takes on.
@@ -27,6 +27,22 @@ pub struct ReadOptions {
     /// How the data lies, where the file is not to be asked. A few packed files could also be
     /// aligned ones that lost their end.
     pub layout: Layout,
+}
+
+impl ReadOptions {
+    /// These options with other limits.
+    #[must_use]
+    pub const fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// These options for files whose data lies so.
+    #[must_use]
+    pub const fn with_layout(mut self, layout: Layout) -> Self {
+        self.layout = layout;
+        self
+    }
 }
 
 /// Which releases of Burn write files like this one, as far as its content tells. The version
@@ -84,13 +100,14 @@ impl Archive {
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("model.bpk");
     /// # burnpack_format::Builder::new().metadata("format", "burnpack")?.write_file(&path)?;
-    /// use burnpack_format::{Archive, Kind, ReadOptions};
+    /// use burnpack_format::{Archive, Kind, Limits, ReadOptions};
     ///
-    /// let mut options = ReadOptions::default();
-    /// options.limits.max_metadata_len = 10;
+    /// let mut limits = Limits::default();
+    /// limits.max_metadata_bytes = 10;
+    /// let options = ReadOptions::default().with_limits(limits);
     /// let error = Archive::open_with(&path, &options).unwrap_err();
     /// assert_eq!(error.kind(), Kind::Limit);
-    /// assert_eq!(error.rule_id(), Some("max_metadata_len"));
+    /// assert_eq!(error.rule_id(), Some("max_metadata_bytes"));
     /// assert!(error.to_string().contains("model.bpk"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -16,13 +16,29 @@ use crate::meta::MetaEntry;
 use crate::{BuildError, Entry, Limits, Result};
 
 /// How to open a file.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
     /// What the reader takes on.
     pub limits: Limits,
     /// Whether a set opens though shards are missing or damaged, with the tensors that are there.
     pub salvage: bool,
+}
+
+impl ReadOptions {
+    /// These options with other limits.
+    #[must_use]
+    pub const fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// These options with or without salvage.
+    #[must_use]
+    pub const fn with_salvage(mut self, salvage: bool) -> Self {
+        self.salvage = salvage;
+        self
+    }
 }
 
 /// An open `.safetensors` file: its metadata and a list of its tensors, whose data is read on
@@ -50,10 +66,11 @@ impl Archive {
     /// # let path = folder.path().join("model.safetensors");
     /// # let mut builder = safetensors_format::Builder::new();
     /// # builder.metadata("a", "1")?.metadata("b", "2")?.write_file(&path)?;
-    /// use safetensors_format::{Archive, Kind, ReadOptions};
+    /// use safetensors_format::{Archive, Kind, Limits, ReadOptions};
     ///
-    /// let mut options = ReadOptions::default();
-    /// options.limits.max_metadata_count = 1;
+    /// let mut limits = Limits::default();
+    /// limits.max_metadata_count = 1;
+    /// let options = ReadOptions::default().with_limits(limits);
     /// let error = Archive::open_with(&path, &options).unwrap_err();
     /// assert_eq!(error.kind(), Kind::Limit);
     /// assert_eq!(error.rule_id(), Some("max_metadata_count"));
@@ -213,7 +230,7 @@ impl Archive {
         Ok(offset..offset.saturating_add(entry.len()))
     }
 
-    /// The same, and known.
+    /// Where the entry's bytes are, and its dtype, which is known.
     fn locate(&self, entry: Entry<'_>) -> Result<(DType, Range<u64>)> {
         let range = self.range(entry)?;
         match entry.dtype() {

@@ -135,9 +135,9 @@ impl Set {
         };
         let names =
             NameTable::of_positions(places.len(), |at| entry_at(at).map_or("", Entry::name));
-        // The index has no name twice.
-        let names = names.map_err(|twice| {
-            let at = At::new(0, "weight_map").entry(twice.second as u64);
+        // The index has no duplicate.
+        let names = names.map_err(|duplicate| {
+            let at = At::new(0, "weight_map").entry(duplicate.second as u64);
             Error::invalid(Rule::IndexDuplicate, at).in_file(path)
         })?;
         let faults = reading.faults;

@@ -23,7 +23,7 @@ impl Parser<'_> {
         let Head::Map(mut left) = self.cbor.value()? else {
             return fault(Rule::Scheme { key: "QFloat" }, start);
         };
-        let mut strange = None;
+        let mut unknown_part = None;
         let (mut value, mut store, mut mode) = (None, None, None);
         let (mut param, mut level) = (None, None);
         let (mut tensor, mut block) = (None, None);
@@ -33,23 +33,23 @@ impl Parser<'_> {
             let key = self.key()?;
             match &*key {
                 b"value" => {
-                    let known = self.named("value", QuantValue::from_name, &mut strange)?;
+                    let known = self.named("value", QuantValue::from_name, &mut unknown_part)?;
                     put(&mut value, known, at)?;
                 }
                 b"store" => {
-                    let known = self.store(&mut strange)?;
+                    let known = self.store(&mut unknown_part)?;
                     put(&mut store, known, at)?;
                 }
                 b"mode" => {
-                    let known = self.named("mode", QuantMode::from_name, &mut strange)?;
+                    let known = self.named("mode", QuantMode::from_name, &mut unknown_part)?;
                     put(&mut mode, known, at)?;
                 }
                 b"param" => {
-                    let known = self.named("param", QuantParam::from_name, &mut strange)?;
+                    let known = self.named("param", QuantParam::from_name, &mut unknown_part)?;
                     put(&mut param, known, at)?;
                 }
                 b"level" => {
-                    let known = self.level(&mut strange)?;
+                    let known = self.level(&mut unknown_part)?;
                     put(&mut level, known, at)?;
                 }
                 b"tensor" => {
@@ -58,13 +58,13 @@ impl Parser<'_> {
                         Some(None)
                     } else {
                         let from = QuantParam::from_name;
-                        self.named_from(head, "tensor", from, &mut strange)?
+                        self.named_from(head, "tensor", from, &mut unknown_part)?
                             .map(Some)
                     };
                     put(&mut tensor, known, at)?;
                 }
                 b"block" => {
-                    let known = self.block(&mut strange)?;
+                    let known = self.block(&mut unknown_part)?;
                     put(&mut block, known, at)?;
                 }
                 _ => self.unknown_key(&mut unknown, key, at)?,
@@ -91,8 +91,8 @@ impl Parser<'_> {
         } else {
             self.seen.new_scheme = true;
         }
-        if let Some(strange) = strange {
-            let name = Cow::Owned(format!("QFloat({strange})"));
+        if let Some(unknown_part) = unknown_part {
+            let name = Cow::Owned(format!("QFloat({unknown_part})"));
             return Ok(DTypeCode::Unknown(self.kept(name, start)?));
         }
         let (Some(Some(value)), Some(Some(store)), Some(Some(mode))) = (value, store, mode) else {
@@ -112,24 +112,25 @@ impl Parser<'_> {
         Ok(DTypeCode::QFloat(Box::new(scheme)))
     }
 
-    /// A text that is one of a list of names, `None`, noted in `strange`, where it is another.
+    /// A text that is one of a list of names, `None`, noted in `unknown_part`, where
+    /// it is another.
     fn named<T>(
         &mut self,
         key: &'static str,
         from_name: impl Fn(&str) -> Option<T>,
-        strange: &mut Option<String>,
+        unknown_part: &mut Option<String>,
     ) -> Parsed<Option<T>> {
         let head = self.cbor.value()?;
-        self.named_from(head, key, from_name, strange)
+        self.named_from(head, key, from_name, unknown_part)
     }
 
-    /// The same where the head was read.
+    /// Such a text whose head was read.
     fn named_from<T>(
         &mut self,
         head: Head,
         key: &'static str,
         from_name: impl Fn(&str) -> Option<T>,
-        strange: &mut Option<String>,
+        unknown_part: &mut Option<String>,
     ) -> Parsed<Option<T>> {
         let Head::Text(len) = head else {
             return fault(Rule::Scheme { key }, self.cbor.position());
@@ -137,12 +138,12 @@ impl Parser<'_> {
         let name = self.cbor.text(len)?;
         let known = from_name(&name);
         if known.is_none() {
-            strange.get_or_insert_with(|| format!("{key} {name}"));
+            unknown_part.get_or_insert_with(|| format!("{key} {name}"));
         }
         Ok(known)
     }
 
-    fn store(&mut self, strange: &mut Option<String>) -> Parsed<Option<QuantStore>> {
+    fn store(&mut self, unknown_part: &mut Option<String>) -> Parsed<Option<QuantStore>> {
         let rule = Rule::Scheme { key: "store" };
         let from_name = |name: &str| match name {
             "Native" => Some(QuantStore::Native),
@@ -152,7 +153,7 @@ impl Parser<'_> {
         let start = self.cbor.position();
         let mut left = match self.cbor.value()? {
             Head::Map(left) => left,
-            head => return self.named_from(head, "store", from_name, strange),
+            head => return self.named_from(head, "store", from_name, unknown_part),
         };
         if !self.cbor.more(&mut left)? {
             return fault(rule, start);
@@ -162,7 +163,7 @@ impl Parser<'_> {
             b"PackedNative" => Some(QuantStore::PackedNative(self.cbor.unsigned(rule)?)),
             b"PackedU32" => Some(QuantStore::PackedU32(self.cbor.unsigned(rule)?)),
             _ => {
-                self.strange_key("store", &key, strange)?;
+                self.unknown_variant("store", &key, unknown_part)?;
                 None
             }
         };
@@ -172,13 +173,13 @@ impl Parser<'_> {
         Ok(store)
     }
 
-    fn level(&mut self, strange: &mut Option<String>) -> Parsed<Option<Level>> {
+    fn level(&mut self, unknown_part: &mut Option<String>) -> Parsed<Option<Level>> {
         let rule = Rule::Scheme { key: "level" };
         let from_name = |name: &str| (name == "Tensor").then_some(Level::Tensor);
         let start = self.cbor.position();
         let mut left = match self.cbor.value()? {
             Head::Map(left) => left,
-            head => return self.named_from(head, "level", from_name, strange),
+            head => return self.named_from(head, "level", from_name, unknown_part),
         };
         if !self.cbor.more(&mut left)? {
             return fault(rule, start);
@@ -190,7 +191,7 @@ impl Parser<'_> {
                 Some(Level::Block(self.block_size(head, "level")?))
             }
             _ => {
-                self.strange_key("level", &key, strange)?;
+                self.unknown_variant("level", &key, unknown_part)?;
                 None
             }
         };
@@ -201,16 +202,21 @@ impl Parser<'_> {
     }
 
     /// Reads past the value of a variant that is not known.
-    fn strange_key(&mut self, field: &str, key: &[u8], strange: &mut Option<String>) -> Parsed<()> {
+    fn unknown_variant(
+        &mut self,
+        field: &str,
+        key: &[u8],
+        unknown_part: &mut Option<String>,
+    ) -> Parsed<()> {
         let Ok(name) = core::str::from_utf8(key) else {
             return fault(Rule::CborUtf8, self.cbor.position());
         };
-        strange.get_or_insert_with(|| format!("{field} {name}"));
+        unknown_part.get_or_insert_with(|| format!("{field} {name}"));
         self.cbor.skip()
     }
 
     /// `null`, or a map of `size` and `dtype`.
-    fn block(&mut self, strange: &mut Option<String>) -> Parsed<Option<Option<QuantBlock>>> {
+    fn block(&mut self, unknown_part: &mut Option<String>) -> Parsed<Option<Option<QuantBlock>>> {
         let rule = Rule::Scheme { key: "block" };
         let start = self.cbor.position();
         let mut left = match self.cbor.value()? {
@@ -230,7 +236,7 @@ impl Parser<'_> {
                     put(&mut size, value, at)?;
                 }
                 b"dtype" => {
-                    let known = self.named("block", QuantParam::from_name, strange)?;
+                    let known = self.named("block", QuantParam::from_name, unknown_part)?;
                     put(&mut dtype, known, at)?;
                 }
                 _ => self.unknown_key(&mut unknown, key, at)?,

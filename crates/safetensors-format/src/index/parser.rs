@@ -339,7 +339,7 @@ impl<'a> Parser<'a> {
             let place = self.json.at();
             let key = self.json.text("a key in quotes").map_err(of("tensor"))?;
             self.json.expect(b':', "`:`").map_err(of("tensor"))?;
-            let twice = |field, there: bool| match there {
+            let once = |field, there: bool| match there {
                 true => Err(Stop::Fault(
                     Fault::Rule(Rule::FieldDuplicate { field }, place),
                     field,
@@ -347,13 +347,13 @@ impl<'a> Parser<'a> {
                 false => Ok(()),
             };
             if key.is("dtype") {
-                twice("dtype", fields.code.is_some())?;
+                once("dtype", fields.code.is_some())?;
                 fields.code = Some(self.dtype().map_err(|stop| stop.of("dtype"))?);
             } else if key.is("shape") {
-                twice("shape", fields.shape.is_some())?;
+                once("shape", fields.shape.is_some())?;
                 fields.shape = Some(self.shape().map_err(|stop| stop.of("shape"))?);
             } else if key.is("data_offsets") {
-                twice("data_offsets", fields.range.is_some())?;
+                once("data_offsets", fields.range.is_some())?;
                 fields.place = self.json.at();
                 fields.range = Some(self.range().map_err(of("data_offsets"))?);
             } else {
@@ -372,7 +372,7 @@ impl<'a> Parser<'a> {
             .value()
             .map_err(|fault| Stop::Fault(fault, "tensor"))?;
         let text = (key.raw.len() as u64).saturating_add(json.len() as u64);
-        // The text of a list that grows may be there twice.
+        // The text that grows is copied.
         self.take(text.saturating_mul(2).saturating_add(Extras::MEMORY))?;
         let entry = short(self.ordinal());
         let extras = &mut self.tensors.extras;
@@ -410,8 +410,8 @@ impl<'a> Parser<'a> {
                 let _ = names.push(unknown, DTypeCode::name, DTypeCode::from_name(name));
                 // Lists that grow take twice their own, and texts on the heap 16 bytes more than they have.
                 let fixed = (size_of::<DTypeCode>() as u64).saturating_mul(3);
-                let memory = fixed.saturating_add(name.len() as u64 + 16 + 2 * TABLE);
-                self.take(memory)?;
+                let memory = fixed.saturating_add(16 + 2 * TABLE);
+                self.take(memory.saturating_add(name.len() as u64))?;
                 at
             }
         };
@@ -436,7 +436,7 @@ impl<'a> Parser<'a> {
                 product = product.and_then(|product| product.checked_mul(dim));
                 if self.dims.len() == self.dims.capacity() {
                     let more = self.dims.len().max(16);
-                    // Those of the list before it, and of the shape, are there at the same time.
+                    // The list before it and the shape are there at the same time.
                     self.take((more as u64).saturating_mul(24))?;
                     let reserved = self.dims.try_reserve_exact(more);
                     let memory = |_| Error::from(SourceError::OutOfMemory(more as u64));
@@ -550,7 +550,7 @@ enum Stop {
 }
 
 impl Stop {
-    /// The same, about a field.
+    /// This, about a field.
     fn of(self, field: &'static str) -> Self {
         match self {
             Self::Fault(fault, _) => Self::Fault(fault, field),

@@ -13,7 +13,7 @@ use crate::index::place;
 use crate::json::{Fault, Reader};
 use crate::{Error, Limits, Result, Rule};
 
-/// What the index says, held against nothing yet.
+/// What the index says, compared with no shard yet.
 pub(super) struct SetIndex {
     /// The names one after the other.
     names: String,
