@@ -376,37 +376,48 @@ impl<'a> Parser<'a> {
         }
         self.field = "tensors";
         let there = (code.is_some(), shape.is_some());
-        let (Some(code), Some(shape), Some(((start, end), at))) = (code, shape, offsets) else {
+        let (Some(code), Some(shape), Some((offsets, at))) = (code, shape, offsets) else {
             return missing(start, there);
         };
         self.field = "data_offsets";
-        let Some(data_len) = end.checked_sub(start) else {
-            return fault(Rule::OffsetsOrder { start, end }, at);
-        };
-        if let Some(size) = self.tensors.code(code).element_size() {
-            let elements = self.tensors.shapes.get(shape).elements();
-            match elements.checked_mul(size) {
-                Some(expected) if expected == data_len => {}
-                Some(expected) => {
-                    let got = data_len;
-                    return fault(Rule::Size { expected, got }, at);
-                }
-                None => return fault(Rule::SizeOverflow { elements }, at),
-            }
-        }
-        self.extent.add(start, end);
         let ordinal = short(self.tensors.records.len());
+        let (start, len) = self.checked(code, shape, offsets, at)?;
         if let Some(id) = param_id.flatten() {
             self.tensors.push_id(ordinal, id);
         }
         Ok(Record {
             start,
-            len: data_len,
+            len,
             shape,
             code,
             ordinal,
             item: short(item),
         })
+    }
+
+    /// "Descriptor": where the data begins and how long it is, which is what dtype and shape ask for where the
+    /// dtype is known.
+    #[inline]
+    fn checked(
+        &mut self,
+        code: u32,
+        shape: ShapeId,
+        (start, end): (u64, u64),
+        at: usize,
+    ) -> Parsed<(u64, u64)> {
+        let Some(len) = end.checked_sub(start) else {
+            return fault(Rule::OffsetsOrder { start, end }, at);
+        };
+        if let Some(size) = self.tensors.code(code).element_size() {
+            let elements = self.tensors.shapes.get(shape).elements();
+            match elements.checked_mul(size) {
+                Some(expected) if expected == len => {}
+                Some(expected) => return fault(Rule::Size { expected, got: len }, at),
+                None => return fault(Rule::SizeOverflow { elements }, at),
+            }
+        }
+        self.extent.add(start, end);
+        Ok((start, len))
     }
 
     #[inline]

@@ -23,10 +23,8 @@ impl Parser<'_> {
         let Head::Map(mut left) = self.cbor.value()? else {
             return fault(Rule::Scheme { key: "QFloat" }, start);
         };
+        let mut parts = Parts::default();
         let mut unknown_part = None;
-        let (mut value, mut store, mut mode) = (None, None, None);
-        let (mut param, mut level) = (None, None);
-        let (mut tensor, mut block) = (None, None);
         let mut unknown = Vec::new();
         while self.cbor.more(&mut left)? {
             let at = self.cbor.position();
@@ -34,23 +32,23 @@ impl Parser<'_> {
             match &*key {
                 b"value" => {
                     let known = self.named("value", QuantValue::from_name, &mut unknown_part)?;
-                    put(&mut value, known, at)?;
+                    put(&mut parts.value, known, at)?;
                 }
                 b"store" => {
                     let known = self.store(&mut unknown_part)?;
-                    put(&mut store, known, at)?;
+                    put(&mut parts.store, known, at)?;
                 }
                 b"mode" => {
                     let known = self.named("mode", QuantMode::from_name, &mut unknown_part)?;
-                    put(&mut mode, known, at)?;
+                    put(&mut parts.mode, known, at)?;
                 }
                 b"param" => {
                     let known = self.named("param", QuantParam::from_name, &mut unknown_part)?;
-                    put(&mut param, known, at)?;
+                    put(&mut parts.param, known, at)?;
                 }
                 b"level" => {
                     let known = self.level(&mut unknown_part)?;
-                    put(&mut level, known, at)?;
+                    put(&mut parts.level, known, at)?;
                 }
                 b"tensor" => {
                     let head = self.cbor.value()?;
@@ -61,55 +59,28 @@ impl Parser<'_> {
                         self.named_from(head, "tensor", from, &mut unknown_part)?
                             .map(Some)
                     };
-                    put(&mut tensor, known, at)?;
+                    put(&mut parts.tensor, known, at)?;
                 }
                 b"block" => {
                     let known = self.block(&mut unknown_part)?;
-                    put(&mut block, known, at)?;
+                    put(&mut parts.block, known, at)?;
                 }
                 _ => self.unknown_key(&mut unknown, key, at)?,
             }
         }
         unique(&mut unknown, start)?;
-        let need = |there: bool, key| {
-            if there {
-                Ok(())
-            } else {
-                fault(Rule::Scheme { key }, start)
-            }
-        };
-        need(value.is_some(), "value")?;
-        need(store.is_some(), "store")?;
-        need(mode.is_some(), "mode")?;
-        let old = param.is_some() || level.is_some();
-        if old {
-            need(param.is_some(), "param")?;
-            need(level.is_some(), "level")?;
-            need(tensor.is_none(), "tensor")?;
-            need(block.is_none(), "block")?;
-            self.seen.old_scheme = true;
-        } else {
-            self.seen.new_scheme = true;
+        match parts.check_keys(start)? {
+            QuantGeneration::Old => self.seen.old_scheme = true,
+            QuantGeneration::New => self.seen.new_scheme = true,
         }
         if let Some(unknown_part) = unknown_part {
             let name = Cow::Owned(format!("QFloat({unknown_part})"));
             return Ok(DTypeCode::Unknown(self.kept(name, start)?));
         }
-        let (Some(Some(value)), Some(Some(store)), Some(Some(mode))) = (value, store, mode) else {
-            return fault(Rule::Scheme { key: "QFloat" }, start);
-        };
-        let mut scheme = QuantScheme::new(value, store, mode);
-        if let (Some(Some(param)), Some(Some(level))) = (param, level) {
-            scheme.generation = QuantGeneration::Old;
-            match level {
-                Level::Tensor => scheme.tensor = Some(param),
-                Level::Block(size) => scheme.block = Some(QuantBlock { size, dtype: param }),
-            }
-        } else {
-            scheme.tensor = tensor.flatten().flatten();
-            scheme.block = block.flatten().flatten();
+        match parts.scheme() {
+            Some(scheme) => Ok(DTypeCode::QFloat(Box::new(scheme))),
+            None => fault(Rule::Scheme { key: "QFloat" }, start),
         }
-        Ok(DTypeCode::QFloat(Box::new(scheme)))
     }
 
     /// A text that is one of a list of names, `None`, noted in `unknown_part`, where
@@ -305,6 +276,57 @@ impl Parser<'_> {
             Ok(byte) => Ok(byte),
             Err(_) => fault(rule, at),
         }
+    }
+}
+
+/// The keys of a scheme that are there; the value of one is `None` where nothing knows it.
+#[derive(Default)]
+struct Parts {
+    value: Option<Option<QuantValue>>,
+    store: Option<Option<QuantStore>>,
+    mode: Option<Option<QuantMode>>,
+    /// Of an old scheme.
+    param: Option<Option<QuantParam>>,
+    level: Option<Option<Level>>,
+    /// Of a new scheme, where null is a value.
+    tensor: Option<Option<Option<QuantParam>>>,
+    block: Option<Option<Option<QuantBlock>>>,
+}
+
+impl Parts {
+    /// Checks that the keys of one generation are there, and none of the other.
+    fn check_keys(&self, start: usize) -> Parsed<QuantGeneration> {
+        let need = |is_right: bool, key| match is_right {
+            true => Ok(()),
+            false => fault(Rule::Scheme { key }, start),
+        };
+        need(self.value.is_some(), "value")?;
+        need(self.store.is_some(), "store")?;
+        need(self.mode.is_some(), "mode")?;
+        if self.param.is_none() && self.level.is_none() {
+            return Ok(QuantGeneration::New);
+        }
+        need(self.param.is_some(), "param")?;
+        need(self.level.is_some(), "level")?;
+        need(self.tensor.is_none(), "tensor")?;
+        need(self.block.is_none(), "block")?;
+        Ok(QuantGeneration::Old)
+    }
+
+    /// The scheme, where all of its parts are known.
+    fn scheme(self) -> Option<QuantScheme> {
+        let mut scheme = QuantScheme::new(self.value??, self.store??, self.mode??);
+        if let (Some(Some(param)), Some(Some(level))) = (self.param, self.level) {
+            scheme.generation = QuantGeneration::Old;
+            match level {
+                Level::Tensor => scheme.tensor = Some(param),
+                Level::Block(size) => scheme.block = Some(QuantBlock { size, dtype: param }),
+            }
+        } else {
+            scheme.tensor = self.tensor.flatten().flatten();
+            scheme.block = self.block.flatten().flatten();
+        }
+        Some(scheme)
     }
 }
 
