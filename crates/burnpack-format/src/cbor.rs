@@ -297,7 +297,7 @@ impl<'a> Cbor<'a> {
         self.skip_from(head)
     }
 
-    /// The same for an item whose head was read.
+    /// Reads past the rest of an item whose head was read.
     pub(crate) fn skip_from(&mut self, mut head: Header) -> Parsed<()> {
         let mut open: Vec<Level> = Vec::new();
         loop {

@@ -113,11 +113,8 @@ impl<'a> Entry<'a> {
     /// The error that the dtype is unknown.
     pub(crate) fn unsupported(self) -> Error {
         let name = self.dtype_code().name().into();
-        Error::Unsupported {
-            what: Unsupported::DType { name },
-            at: self.record().at("dtype"),
-            tensor: Some(self.name().into()),
-        }
+        let at = self.record().at("dtype");
+        Error::unsupported(Unsupported::DType { name }, at).of_tensor(self.name())
     }
 }
 

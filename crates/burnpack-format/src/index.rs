@@ -116,18 +116,19 @@ fn metadata_end(source: &dyn Source, options: &ReadOptions) -> Result<u64> {
     let metadata_size = u64::from(header.metadata_size);
     let available = cursor.remaining();
     if metadata_size > available {
-        return Err(Error::Truncated(Truncated {
+        let needed = metadata_size;
+        return Err(Error::from(Truncated {
             at,
-            needed: metadata_size,
+            needed,
             available,
         }));
     }
-    let max = options.limits.max_metadata_len;
-    if header.metadata_size > max {
+    let max = options.limits.max_metadata_bytes;
+    if metadata_size > max {
         return Err(Error::Limit(LimitExceeded {
-            limit: "max_metadata_len",
+            limit: "max_metadata_bytes",
             value: metadata_size,
-            max: max.into(),
+            max,
             at,
         }));
     }
@@ -160,11 +161,7 @@ fn place_data(tensors: &Tensors, evidence: &Evidence, wanted: Layout) -> Result<
         let rule = Rule::OffsetsOverflow { end };
         return Err(match last() {
             Some((position, _)) => tensors.invalid(position, rule, "data_offsets"),
-            None => Error::Invalid {
-                rule,
-                at: At::new(evidence.metadata_end, "padding"),
-                tensor: None,
-            },
+            None => Error::invalid(rule, At::new(evidence.metadata_end, "padding")),
         });
     }
     let layout = match wanted {
@@ -183,10 +180,10 @@ fn place_data(tensors: &Tensors, evidence: &Evidence, wanted: Layout) -> Result<
             available: evidence.file_len,
         };
         return Err(match last() {
-            Some((position, record)) => Error::TruncatedData {
-                tensor: tensors.names.get(position).into(),
-                truncated: truncated(record.at("data_offsets")),
-            },
+            Some((position, record)) => {
+                let error = Error::from(truncated(record.at("data_offsets")));
+                error.of_tensor(tensors.names.get(position))
+            }
             None => truncated(At::new(evidence.metadata_end, "padding")).into(),
         });
     };

@@ -26,11 +26,7 @@ impl Header {
         let got = cursor.array::<4>("magic")?;
         if got != MAGIC {
             let hint = resemblance(got, cursor);
-            return Err(Error::Invalid {
-                rule: Rule::Magic { got, hint },
-                at,
-                tensor: None,
-            });
+            return Err(Error::invalid(Rule::Magic { got, hint }, at));
         }
         let at = cursor.at("version");
         let version = cursor.u16_le("version")?;
@@ -40,11 +36,10 @@ impl Header {
                 0x0100 => "version 1 with its bytes swapped",
                 _ => "a version later than any known release of Burn",
             };
-            return Err(Error::Unsupported {
-                what: Unsupported::Version { version, about },
+            return Err(Error::unsupported(
+                Unsupported::Version { version, about },
                 at,
-                tensor: None,
-            });
+            ));
         }
         let metadata_size = cursor.u32_le("metadata_size")?;
         Ok(Self { metadata_size })
@@ -82,7 +77,7 @@ fn resemblance(got: [u8; 4], cursor: &mut Cursor<'_>) -> &'static str {
 /// Where the data section starts, and how tensors lie in it.
 ///
 /// Files of both layouts say version 1, so they are told apart by content.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// Told apart by the file's length and the tensors' offsets. [`Archive::layout`] never says
     /// this.

@@ -77,11 +77,12 @@ mod limits;
 mod meta;
 mod quant;
 mod read;
+mod rule;
 mod write;
 
 pub use dtype::{BoolStore, DTypeCode};
 pub use entry::Entry;
-pub use error::{BuildError, Error, Rule, TRUNCATED, Unsupported};
+pub use error::{BuildError, Burnpack, Error, TRUNCATED};
 pub use layout::{Layout, MAGIC};
 pub use limits::{Limits, WriteLimits};
 pub use meta::{MetaEntry, Scalar, ScalarEntry};
@@ -90,12 +91,13 @@ pub use quant::{
     QuantValue,
 };
 pub use read::{Archive, Generation, ReadOptions};
+pub use rule::{Rule, Unsupported};
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
     At, Bytes, CastError, DType, Element, Entries, Item, Kind, LimitExceeded, Order, Outcome,
-    Report, Shape, ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value,
-    VerifyOptions, WriteOptions, bf16, f16,
+    Report, Shape, ShapeError, SinkError, Source, SourceError, Tensor, Truncated, UsageError,
+    Value, VerifyOptions, WriteOptions, bf16, f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};

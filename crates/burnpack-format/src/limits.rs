@@ -10,42 +10,42 @@
 ///
 /// let file = Builder::new().metadata("format", "burnpack")?.to_vec()?;
 /// let mut options = ReadOptions::default();
-/// options.limits.max_metadata_len = 10;
+/// options.limits.max_metadata_bytes = 10;
 /// let error = Archive::from_source(burnpack_format::Bytes::from(file), &options).unwrap_err();
 /// assert_eq!(error.kind(), Kind::Limit);
 /// # Ok::<(), burnpack_format::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
     /// Bytes of CBOR between header and data; 100 MiB.
-    pub max_metadata_len: u32,
+    pub max_metadata_bytes: u64,
     /// Tensors; 100,000.
-    pub max_tensors: u32,
+    pub max_tensor_count: u64,
     /// Key-value pairs of `metadata`, of `scalars`, and of unknown keys in one map, each; 100,000.
-    pub max_metadata: u32,
+    pub max_metadata_count: u64,
     /// Dims of all tensors together; two million.
-    pub max_dims: u64,
+    pub max_dim_count: u64,
     /// Bytes of all names, keys and text values together; 32 MiB.
-    pub max_text: u64,
+    pub max_text_bytes: u64,
 }
 
 tensor_core::limits_by_name!(Limits {
-    max_metadata_len,
-    max_tensors,
-    max_metadata,
-    max_dims,
-    max_text,
+    max_metadata_bytes,
+    max_tensor_count,
+    max_metadata_count,
+    max_dim_count,
+    max_text_bytes,
 });
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            max_metadata_len: 100 << 20,
-            max_tensors: 100_000,
-            max_metadata: 100_000,
-            max_dims: 2_000_000,
-            max_text: 32 << 20,
+            max_metadata_bytes: 100 << 20,
+            max_tensor_count: 100_000,
+            max_metadata_count: 100_000,
+            max_dim_count: 2_000_000,
+            max_text_bytes: 32 << 20,
         }
     }
 }
@@ -56,30 +56,30 @@ impl Default for Limits {
 /// use burnpack_format::{Builder, WriteLimits};
 ///
 /// let mut limits = WriteLimits::default();
-/// limits.max_file_len = 500 << 30; // what Burn 0.23 reads
+/// limits.max_file_bytes = 500 << 30; // what Burn 0.23 reads
 /// let mut builder = Builder::new();
 /// builder.limits(limits);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct WriteLimits {
     /// Bytes of CBOR between header and data; 100 MiB.
-    pub max_metadata_len: u32,
+    pub max_metadata_bytes: u64,
     /// Tensors; 100,000.
-    pub max_tensors: usize,
+    pub max_tensor_count: u64,
     /// Bytes of one tensor; 10 GiB.
-    pub max_tensor_len: u64,
+    pub max_tensor_bytes: u64,
     /// Bytes of the file; 100 GiB, as Burn up to 0.22 reads.
-    pub max_file_len: u64,
+    pub max_file_bytes: u64,
 }
 
 impl Default for WriteLimits {
     fn default() -> Self {
         Self {
-            max_metadata_len: 100 << 20,
-            max_tensors: 100_000,
-            max_tensor_len: 10 << 30,
-            max_file_len: 100 << 30,
+            max_metadata_bytes: 100 << 20,
+            max_tensor_count: 100_000,
+            max_tensor_bytes: 10 << 30,
+            max_file_bytes: 100 << 30,
         }
     }
 }

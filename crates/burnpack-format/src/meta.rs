@@ -3,7 +3,7 @@ use alloc::boxed::Box;
 use tensor_core::Value;
 
 /// A pair of the file's `metadata`: text to text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MetaEntry {
     pub(crate) key: Box<str>,
     pub(crate) value: Box<str>,

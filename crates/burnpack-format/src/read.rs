@@ -7,8 +7,8 @@ use core::ops::Range;
 
 use tensor_core::codec::{HasEntries, Ticker, walk};
 use tensor_core::{
-    Bytes, Cast, DType, Entries, Item, Outcome, Report, Source, Tensor, VerifyOptions, Window,
-    parallel,
+    Bytes, Cast, DType, Entries, Item, Outcome, Report, Source, Tensor, UsageError, VerifyOptions,
+    Window, parallel,
 };
 
 use crate::dtype::BoolStore;
@@ -19,7 +19,7 @@ use crate::quant::QuantGeneration;
 use crate::{BuildError, DTypeCode, Entry, Error, Limits, Result, Unsupported};
 
 /// How to open a file.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
     /// What the reader takes on.
@@ -27,6 +27,22 @@ pub struct ReadOptions {
     /// How the data lies, where the file is not to be asked. A few packed files could also be
     /// aligned ones that lost their end.
     pub layout: Layout,
+}
+
+impl ReadOptions {
+    /// These options with other limits.
+    #[must_use]
+    pub const fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// These options for files whose data lies so.
+    #[must_use]
+    pub const fn with_layout(mut self, layout: Layout) -> Self {
+        self.layout = layout;
+        self
+    }
 }
 
 /// Which releases of Burn write files like this one, as far as its content tells. The version
@@ -84,13 +100,14 @@ impl Archive {
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("model.bpk");
     /// # burnpack_format::Builder::new().metadata("format", "burnpack")?.write_file(&path)?;
-    /// use burnpack_format::{Archive, Kind, ReadOptions};
+    /// use burnpack_format::{Archive, Kind, Limits, ReadOptions};
     ///
-    /// let mut options = ReadOptions::default();
-    /// options.limits.max_metadata_len = 10;
+    /// let mut limits = Limits::default();
+    /// limits.max_metadata_bytes = 10;
+    /// let options = ReadOptions::default().with_limits(limits);
     /// let error = Archive::open_with(&path, &options).unwrap_err();
     /// assert_eq!(error.kind(), Kind::Limit);
-    /// assert_eq!(error.rule_id(), Some("max_metadata_len"));
+    /// assert_eq!(error.rule_id(), Some("max_metadata_bytes"));
     /// assert!(error.to_string().contains("model.bpk"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -219,7 +236,7 @@ impl Archive {
     /// quantized tensor comes as [`DType::Opaque`] with the stored bytes.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the dtype is unknown, [`BuildError::ForeignEntry`] where the
+    /// [`Error::Unsupported`] where the dtype is unknown, [`UsageError::ForeignEntry`] where the
     /// entry is another archive's, or what the source fails with.
     pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
         let (dtype, range) = self.locate(entry)?;
@@ -241,12 +258,12 @@ impl Archive {
     /// [`nbytes`](Entry::nbytes) long.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and [`BuildError::BufferLength`].
+    /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (_, range) = self.locate(entry)?;
         let (expected, got) = (entry.len(), out.len() as u64);
         if expected != got {
-            return Err(BuildError::BufferLength { expected, got }.into());
+            return Err(UsageError::BufferLength { expected, got }.into());
         }
         Ok(self.source.read_into(range.start, out)?)
     }
@@ -264,7 +281,7 @@ impl Archive {
     /// A tensor's bytes as the file stores them, whatever its dtype.
     ///
     /// # Errors
-    /// [`BuildError::ForeignEntry`] where the entry is another archive's, or what the source fails with.
+    /// [`UsageError::ForeignEntry`] where the entry is another archive's, or what the source fails with.
     pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         let range = self.range(entry)?;
         Ok(Arc::new(Window::new(self.source.clone(), range)?))
@@ -415,7 +432,7 @@ impl Archive {
     fn range(&self, entry: Entry<'_>) -> Result<Range<u64>> {
         match entry.is_of(&self.index) {
             true => Ok(entry.range()),
-            false => Err(BuildError::ForeignEntry.into()),
+            false => Err(UsageError::ForeignEntry.into()),
         }
     }
 

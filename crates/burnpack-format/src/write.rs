@@ -75,7 +75,7 @@ impl fmt::Display for Compat {
 /// assert_eq!(steps.param_id(), Some(u64::MAX));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Builder {
     compat: Compat,
     limits: WriteLimits,
@@ -87,6 +87,7 @@ pub struct Builder {
     scalar_names: NameTable,
 }
 
+#[derive(Clone)]
 pub(crate) struct Planned {
     name: String,
     pub(crate) code: DTypeCode,
@@ -130,7 +131,7 @@ impl Builder {
         let pair = (key.into(), value.into());
         self.metadata_names
             .push(&mut self.metadata, |(key, _)| key, pair)
-            .map_err(|(key, _)| BuildError::Duplicate { key })?;
+            .map_err(|(name, _)| BuildError::Duplicate { name })?;
         Ok(self)
     }
 
@@ -151,7 +152,7 @@ impl Builder {
         }
         self.scalar_names
             .push(&mut self.scalars, |(name, _)| name, (name, value))
-            .map_err(|(key, _)| BuildError::Duplicate { key })?;
+            .map_err(|(name, _)| BuildError::Duplicate { name })?;
         Ok(self)
     }
 
@@ -249,7 +250,7 @@ impl Builder {
         };
         self.names
             .push(&mut self.tensors, |tensor| &tensor.name, tensor)
-            .map_err(|tensor| BuildError::Duplicate { key: tensor.name })?;
+            .map_err(|tensor| BuildError::Duplicate { name: tensor.name })?;
         Ok(self)
     }
 
@@ -349,7 +350,7 @@ impl Builder {
         self.write_to_with(out, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Like [`write_to`](Self::write_to), with `options`.
     ///
     /// # Errors
     /// As [`write_to`](Self::write_to), or a stop on request.
@@ -372,7 +373,7 @@ impl Builder {
         self.write_file_with(path, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Like [`write_file`](Self::write_file), with `options`.
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file), or a stop on request.
@@ -424,11 +425,11 @@ impl Builder {
             Ok(())
         };
         let count = self.tensors.len() as u64;
-        at_most("max_tensors", count, limits.max_tensors as u64)?;
+        at_most("max_tensor_count", count, limits.max_tensor_count)?;
         let mut offsets = Vec::with_capacity(self.tensors.len());
         let mut end = 0u64;
         for tensor in &self.tensors {
-            at_most("max_tensor_len", tensor.len, limits.max_tensor_len)?;
+            at_most("max_tensor_bytes", tensor.len, limits.max_tensor_bytes)?;
             let start = end.checked_next_multiple_of(ALIGN);
             let start = start.ok_or(BuildError::TooLarge)?;
             end = start.checked_add(tensor.len).ok_or(BuildError::TooLarge)?;
@@ -437,16 +438,16 @@ impl Builder {
         let metadata = self.encode_metadata(&offsets)?;
         let metadata_len = metadata.len() as u64;
         at_most(
-            "max_metadata_len",
+            "max_metadata_bytes",
             metadata_len,
-            limits.max_metadata_len.into(),
+            limits.max_metadata_bytes,
         )?;
         let metadata_size = u32::try_from(metadata_len).map_err(|_| BuildError::TooLarge)?;
         let file_len = (Header::SIZE + metadata_len)
             .next_multiple_of(ALIGN)
             .checked_add(end)
             .ok_or(BuildError::TooLarge)?;
-        at_most("max_file_len", file_len, limits.max_file_len)?;
+        at_most("max_file_bytes", file_len, limits.max_file_bytes)?;
         Ok(Plan {
             metadata,
             metadata_size,
@@ -636,9 +637,9 @@ impl Builder {
         Ok(())
     }
 
-    fn cannot(&self, item: &str, what: &'static str) -> BuildError {
+    fn cannot(&self, name: &str, what: &'static str) -> BuildError {
         BuildError::Compat {
-            item: item.to_string(),
+            name: name.to_string(),
             compat: self.compat,
             what,
         }

@@ -54,17 +54,11 @@ impl Builder {
 
     /// The new header, as long as the old one; `apart` has what stays stay where it is.
     fn edited(&self, archive: &Archive, header: &str, apart: bool) -> Edit<String> {
-        let entries = archive.entries();
-        let (tensors, metadata) = self.parts();
-        let same = |(planned, entry): (&Planned, Entry<'_>)| {
-            planned.code == *entry.dtype_code()
-                && planned.shape == *entry.shape()
-                && planned.len == entry.len()
-                && planned.extras == extras_of(entry)
-        };
-        if tensors.len() != entries.len() || !tensors.iter().zip(&entries).all(same) {
+        if !self.has_tensors_of(archive) {
             return Err(Misfit::Tensors);
         }
+        let entries = archive.entries();
+        let (tensors, metadata) = self.parts();
         let (members, end) = members(header);
         let is_metadata = |member: &Member| header.get(member.key..member.colon) == Some(QUOTED);
         let has_metadata = members.iter().any(is_metadata);
@@ -127,15 +121,33 @@ impl Builder {
             out.push(' ');
         }
         out.push('}');
-        let (needed, room) = (out.len() as u64, header.len() as u64);
-        if needed > room {
-            return Err(Misfit::Room { needed, room });
-        }
-        while out.len() < header.len() {
-            out.push(' ');
-        }
-        Ok(out)
+        filled_up(out, header.len())
     }
+
+    /// Whether the tensors are those of the archive, in the same order, whatever their names.
+    fn has_tensors_of(&self, archive: &Archive) -> bool {
+        let (tensors, _) = self.parts();
+        let entries = archive.entries();
+        let same = |(planned, entry): (&Planned, Entry<'_>)| {
+            planned.code == *entry.dtype_code()
+                && planned.shape == *entry.shape()
+                && planned.len == entry.len()
+                && planned.extras == extras_of(entry)
+        };
+        tensors.len() == entries.len() && tensors.iter().zip(&entries).all(same)
+    }
+}
+
+/// A header that is filled up with spaces to a length.
+fn filled_up(mut header: String, len: usize) -> Edit<String> {
+    let (needed, room) = (header.len() as u64, len as u64);
+    if needed > room {
+        return Err(Misfit::Room { needed, room });
+    }
+    while header.len() < len {
+        header.push(' ');
+    }
+    Ok(header)
 }
 
 /// The name of the metadata as it stands in a header.

@@ -84,11 +84,8 @@ impl<'a> Entry<'a> {
     /// The error that the dtype is unknown.
     pub(crate) fn unsupported(self) -> Error {
         let name = self.dtype_code().name().into();
-        Error::Unsupported {
-            what: Unsupported::DType { name },
-            at: At::new(self.offset(), "dtype").entry(self.ordinal.into()),
-            tensor: self.name().into(),
-        }
+        let at = At::new(self.offset(), "dtype").entry(self.ordinal.into());
+        Error::unsupported(Unsupported::DType { name }, at).of_tensor(self.name())
     }
 }
 

@@ -2,10 +2,9 @@
 
 mod parser;
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use tensor_core::codec::{ArchiveId, NameTable, Names, ShapeId, Shapes};
+use tensor_core::codec::{NameTable, Names, ShapeId, Shapes};
 use tensor_core::{At, Source, SourceError};
 
 use self::parser::Parser;
@@ -18,7 +17,8 @@ use crate::{DTypeCode, Error, ReadOptions, Result, Rule};
 #[derive(Debug)]
 pub(crate) struct Index {
     /// What a set finds the shard of an entry by.
-    pub(crate) id: ArchiveId,
+    #[cfg(feature = "std")]
+    pub(crate) id: tensor_core::codec::ArchiveId,
     pub(crate) tensors: Tensors,
     pub(crate) metadata: Vec<MetaEntry>,
     pub(crate) data_start: u64,
@@ -68,8 +68,8 @@ impl Tensors {
         unknown.unwrap_or_else(|| DTypeCode::known(code))
     }
 
-    fn name(&self, ordinal: u32) -> Box<str> {
-        self.names.get(place(ordinal)).into()
+    fn name(&self, ordinal: u32) -> &str {
+        self.names.get(place(ordinal))
     }
 
     /// Gives back room for what did not come, where it is much.
@@ -101,23 +101,22 @@ impl Index {
         check_tiling(&tensors, data_start, size.saturating_sub(data_start))?;
         let metadata_names = NameTable::of(&metadata, MetaEntry::key).map_err(|duplicate| {
             let at = At::new(PREFIX, METADATA).entry(duplicate.second as u64);
-            Error::invalid(Rule::MetadataKeyTwice, at)
+            let pair = metadata.get(duplicate.second);
+            let key = pair.map_or("", MetaEntry::key).into();
+            Error::invalid(Rule::MetadataKeyDuplicate { key }, at)
         })?;
         // It is gone where it was read from a file, before its place is needed for the table of names.
         drop(header);
         tensors.shrink();
         if let Err(duplicate) = tensors.names.index() {
-            return Err(Error::Invalid {
-                rule: Rule::NameTwice {
-                    first: duplicate.first as u64,
-                },
-                at: At::new(PREFIX, "name").entry(duplicate.second as u64),
-                tensor: Some(tensors.names.get(duplicate.second).into()),
-                other: None,
-            });
+            let first = duplicate.first as u64;
+            let at = At::new(PREFIX, "name").entry(duplicate.second as u64);
+            let error = Error::invalid(Rule::NameDuplicate { first }, at);
+            return Err(error.of_tensor(tensors.names.get(duplicate.second)));
         }
         Ok(Self {
-            id: ArchiveId::next(),
+            #[cfg(feature = "std")]
+            id: tensor_core::codec::ArchiveId::next(),
             tensors,
             metadata,
             data_start,
@@ -175,17 +174,14 @@ fn check_tiling(tensors: &Tensors, data_start: u64, data_len: u64) -> Result<()>
                         begin: end,
                         end: record.begin,
                     },
-                    false => Rule::Overlap { end },
+                    false => Rule::Overlap {
+                        end,
+                        other: before.map_or("", |before| tensors.name(before)).into(),
+                    },
                 };
                 let data = data_start.saturating_add(record.begin);
-                let is_overlap = matches!(rule, Rule::Overlap { .. });
-                let other = before.filter(|_| is_overlap);
-                return Err(Error::Invalid {
-                    rule,
-                    at: At::new(data, "data_offsets").entry(at.into()),
-                    tensor: Some(tensors.name(at)),
-                    other: other.map(|before| tensors.name(before)),
-                });
+                let place = At::new(data, "data_offsets").entry(at.into());
+                return Err(Error::invalid(rule, place).of_tensor(tensors.name(at)));
             }
             end = record.end;
             before = Some(at);

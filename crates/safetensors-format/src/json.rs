@@ -12,7 +12,7 @@ use crate::Rule;
 use crate::limits::MAX_DECODED_DEPTH;
 
 /// What is wrong, and where in the text.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Fault {
     Rule(Rule, usize),
     /// The text nests deeper than it may, at the place.
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
         Fault::Rule(Rule::HeaderJson { expected, got }, self.at)
     }
 
-    /// Moves past `byte` if it is next, behind white space.
+    /// Moves past `byte` if it is next, after white space.
     #[inline]
     pub(crate) fn eat(&mut self, byte: u8) -> bool {
         if self.peek() != Some(byte) {
@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What follows an item: `true` for another one, `false` behind the bracket that closes.
+    /// What follows an item: `true` for another one, `false` after the bracket that closes.
     #[inline]
     pub(crate) fn more(&mut self, close: u8, name: &'static str) -> Result<bool> {
         if self.eat(b',') {
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A text in quotes, behind white space.
+    /// A text in quotes, after white space.
     #[inline]
     pub(crate) fn text(&mut self, name: &'static str) -> Result<Text<'a>> {
         if !self.eat(b'"') {
@@ -181,18 +181,18 @@ impl<'a> Reader<'a> {
 
     /// Moves past an escape, or a pair of them that stands for one character.
     fn escape(&mut self) -> Result<()> {
-        let fault = Fault::Rule(Rule::HeaderText, self.at);
+        let start = self.at;
         let rest = self.text.get(self.at..).unwrap_or_default();
         match escape_of(rest) {
             Some((_, len)) => {
                 self.at = self.at.saturating_add(len);
                 Ok(())
             }
-            None => Err(fault),
+            None => Err(Fault::Rule(Rule::HeaderText, start)),
         }
     }
 
-    /// A whole number of 64 bits, written with digits alone, behind white space.
+    /// A whole number of 64 bits, written with digits alone, after white space.
     #[inline]
     pub(crate) fn number(&mut self, field: &'static str) -> Result<u64> {
         self.space();
@@ -203,7 +203,10 @@ impl<'a> Reader<'a> {
             let next = value
                 .checked_mul(10)
                 .and_then(|value| value.checked_add(digit));
-            value = next.ok_or(Fault::Rule(Rule::Number { field }, start))?;
+            match next {
+                Some(next) => value = next,
+                None => return Err(Fault::Rule(Rule::Number { field }, start)),
+            }
             self.step();
         }
         let zeros = self.bytes.get(start) == Some(&b'0');
@@ -223,7 +226,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Any value, as it stands, behind white space.
+    /// Any value, as it stands, after white space.
     pub(crate) fn value(&mut self) -> Result<&'a str> {
         self.space();
         let start = self.at;

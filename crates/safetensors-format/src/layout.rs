@@ -16,7 +16,7 @@ pub(crate) const PREFIX: u64 = 8;
 /// What the start of the data is a multiple of in files that are written here.
 pub(crate) const ALIGN: usize = 8;
 
-/// "Format": the length of the header, which is held against the file and the limit.
+/// "Format": the length of the header, which is within the file and the limit.
 pub(crate) fn header_len(source: &dyn Source, limits: &Limits) -> Result<u64> {
     let size = source.size();
     let at = At::new(0, "header length");
@@ -67,7 +67,7 @@ pub(crate) fn put_pairs<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, out
     }
 }
 
-/// A header that is written, behind eight bytes for its length.
+/// A header that is written, after eight bytes for its length.
 pub(crate) struct Header(String);
 
 impl Header {
@@ -90,7 +90,7 @@ impl Header {
         self.0.push('}');
     }
 
-    /// A tensor; its extra keys stand behind the three that all have.
+    /// A tensor; its extra keys follow the three that all have.
     pub(crate) fn put_tensor(
         &mut self,
         name: &str,

@@ -70,24 +70,26 @@ mod layout;
 mod limits;
 mod meta;
 mod read;
+mod rule;
 #[cfg(feature = "std")]
 mod set;
 mod write;
 
 pub use dtype::DTypeCode;
 pub use entry::Entry;
-pub use error::{BuildError, Error, Rule, TRUNCATED, Unsupported};
+pub use error::{BuildError, Error, Safetensors, TRUNCATED};
 pub use limits::Limits;
 pub use meta::{Extra, MetaEntry};
 pub use read::{Archive, ReadOptions};
+pub use rule::{Rule, Unsupported};
 #[cfg(feature = "std")]
 pub use set::Set;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
     At, Bytes, CastError, DType, Element, Entries, Item, Kind, LimitExceeded, Order, Outcome,
-    Report, Shape, ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value,
-    VerifyOptions, WriteOptions, bf16, f16,
+    Report, Shape, ShapeError, SinkError, Source, SourceError, Tensor, Truncated, UsageError,
+    Value, VerifyOptions, WriteOptions, bf16, f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};

@@ -4,7 +4,7 @@
 /// let mut limits = safetensors_format::Limits::default();
 /// limits.max_header_bytes = 1 << 30;
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
     /// Bytes of the header. The default of 100,000,000 is what the format's own library reads: some

@@ -7,7 +7,7 @@ use tensor_core::Value;
 use crate::json;
 
 /// A pair of `__metadata__`: text to text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MetaEntry {
     pub(crate) key: Box<str>,
     pub(crate) value: Box<str>,
@@ -41,7 +41,7 @@ impl MetaEntry {
 /// assert_eq!(extra.value(), Value::from("m"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Extra<'a> {
     pub(crate) key: &'a str,
     pub(crate) json: &'a str,

@@ -6,21 +6,39 @@ use core::ops::Range;
 
 use tensor_core::codec::HasEntries;
 use tensor_core::{
-    Bytes, DType, Entries, Item, Outcome, Report, Source, Tensor, VerifyOptions, Window,
+    Bytes, DType, Entries, Item, Outcome, Report, Source, Tensor, UsageError, VerifyOptions, Window,
 };
 
+#[cfg(doc)]
+use crate::Error;
 use crate::index::Index;
 use crate::meta::MetaEntry;
-use crate::{BuildError, Entry, Error, Limits, Result};
+use crate::{BuildError, Entry, Limits, Result};
 
 /// How to open a file.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
     /// What the reader takes on.
     pub limits: Limits,
     /// Whether a set opens though shards are missing or damaged, with the tensors that are there.
     pub salvage: bool,
+}
+
+impl ReadOptions {
+    /// These options with other limits.
+    #[must_use]
+    pub const fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// These options with or without salvage.
+    #[must_use]
+    pub const fn with_salvage(mut self, salvage: bool) -> Self {
+        self.salvage = salvage;
+        self
+    }
 }
 
 /// An open `.safetensors` file: its metadata and a list of its tensors, whose data is read on
@@ -48,10 +66,11 @@ impl Archive {
     /// # let path = folder.path().join("model.safetensors");
     /// # let mut builder = safetensors_format::Builder::new();
     /// # builder.metadata("a", "1")?.metadata("b", "2")?.write_file(&path)?;
-    /// use safetensors_format::{Archive, Kind, ReadOptions};
+    /// use safetensors_format::{Archive, Kind, Limits, ReadOptions};
     ///
-    /// let mut options = ReadOptions::default();
-    /// options.limits.max_metadata_count = 1;
+    /// let mut limits = Limits::default();
+    /// limits.max_metadata_count = 1;
+    /// let options = ReadOptions::default().with_limits(limits);
     /// let error = Archive::open_with(&path, &options).unwrap_err();
     /// assert_eq!(error.kind(), Kind::Limit);
     /// assert_eq!(error.rule_id(), Some("max_metadata_count"));
@@ -134,34 +153,27 @@ impl Archive {
     /// Elements narrower than a byte come as the bytes that they are packed in.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the dtype is unknown, [`BuildError::ForeignEntry`] where the
+    /// [`Error::Unsupported`] where the dtype is unknown, [`UsageError::ForeignEntry`] where the
     /// entry is another archive's, or what the source fails with.
     pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
         let (dtype, range) = self.locate(entry)?;
         let data = self.source.read(range)?;
-        Tensor::new(dtype, entry.shape().clone(), data).map_err(|error| {
-            Error::Build(BuildError::Shape {
-                name: entry.name().to_string(),
-                error,
-            })
-        })
+        let tensor = Tensor::new(dtype, entry.shape().clone(), data);
+        Ok(tensor.map_err(|error| BuildError::Shape {
+            name: entry.name().to_string(),
+            error,
+        })?)
     }
 
     /// Reads a tensor's little-endian bytes into `out`, which has its exact length.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and [`BuildError::BufferLength`].
+    /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (_, range) = self.locate(entry)?;
         let (expected, got) = (entry.len(), out.len() as u64);
         if expected != got {
-            let name = entry.name().to_string();
-            return Err(BuildError::BufferLength {
-                name,
-                expected,
-                got,
-            }
-            .into());
+            return Err(UsageError::BufferLength { expected, got }.into());
         }
         Ok(self.source.read_into(range.start, out)?)
     }
@@ -178,7 +190,7 @@ impl Archive {
     /// A tensor's bytes as the file stores them, whatever its dtype.
     ///
     /// # Errors
-    /// [`BuildError::ForeignEntry`] where the entry is another archive's, or what the source fails
+    /// [`UsageError::ForeignEntry`] where the entry is another archive's, or what the source fails
     /// with.
     pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         let range = self.range(entry)?;
@@ -212,13 +224,13 @@ impl Archive {
     /// Where the entry's bytes are, after checking that it is ours.
     fn range(&self, entry: Entry<'_>) -> Result<Range<u64>> {
         if !core::ptr::eq(entry.index, &*self.index) {
-            return Err(BuildError::ForeignEntry.into());
+            return Err(UsageError::ForeignEntry.into());
         }
         let offset = entry.offset();
         Ok(offset..offset.saturating_add(entry.len()))
     }
 
-    /// The same, and known.
+    /// Where the entry's bytes are, and its dtype, which is known.
     fn locate(&self, entry: Entry<'_>) -> Result<(DType, Range<u64>)> {
         let range = self.range(entry)?;
         match entry.dtype() {

@@ -14,13 +14,13 @@ use std::vec::Vec;
 
 use tensor_core::codec::{ArchiveId, FilePool, HasEntries, NameTable};
 use tensor_core::{
-    At, Entries, FileId, FileSource, Item, Kind, Outcome, Report, Source, Tensor, Value,
-    VerifyOptions,
+    At, Entries, FileId, FileSource, Item, Kind, Outcome, Report, Source, Tensor, UsageError,
+    Value, VerifyOptions,
 };
 
 use self::index::SetIndex;
 use crate::index::place;
-use crate::{Archive, BuildError, Entry, Error, MetaEntry, ReadOptions, Result, Rule, json};
+use crate::{Archive, Entry, Error, MetaEntry, ReadOptions, Result, Rule, json};
 
 /// How many shards are open at once.
 const OPEN: usize = 8;
@@ -135,10 +135,10 @@ impl Set {
         };
         let names =
             NameTable::of_positions(places.len(), |at| entry_at(at).map_or("", Entry::name));
-        // The index has no name twice.
-        let names = names.map_err(|twice| {
-            let at = At::new(0, "weight_map").entry(twice.second as u64);
-            Error::invalid(Rule::IndexTwice, at).in_file(path)
+        // The index has no duplicate.
+        let names = names.map_err(|duplicate| {
+            let at = At::new(0, "weight_map").entry(duplicate.second as u64);
+            Error::invalid(Rule::IndexDuplicate, at).in_file(path)
         })?;
         let faults = reading.faults;
         let archive = |shard: &Shard| shard.archive.clone();
@@ -204,13 +204,13 @@ impl Set {
     /// The shard that a tensor is in, as an archive of its own.
     ///
     /// # Errors
-    /// [`BuildError::ForeignEntry`] where the entry is of another set.
+    /// [`UsageError::ForeignEntry`] where the entry is of another set.
     pub fn archive_of(&self, entry: Entry<'_>) -> Result<&Archive> {
         let archive = self
             .inner
             .shard(entry)
             .and_then(|shard| shard.archive.as_ref());
-        Ok(archive.ok_or(BuildError::ForeignEntry)?)
+        Ok(archive.ok_or(UsageError::ForeignEntry)?)
     }
 
     /// Size of the index and all shards that are there, in bytes.
@@ -299,8 +299,8 @@ impl Set {
     }
 
     fn in_shard<T>(&self, entry: Entry<'_>, work: impl FnOnce(&Archive) -> Result<T>) -> Result<T> {
-        let shard = self.inner.shard(entry).ok_or(BuildError::ForeignEntry)?;
-        let archive = shard.archive.as_ref().ok_or(BuildError::ForeignEntry)?;
+        let shard = self.inner.shard(entry).ok_or(UsageError::ForeignEntry)?;
+        let archive = shard.archive.as_ref().ok_or(UsageError::ForeignEntry)?;
         work(archive).map_err(|error| match error.kind() {
             // What the caller got wrong is no shard's fault.
             Kind::Build | Kind::Usage | Kind::Cancelled => error,
@@ -494,15 +494,14 @@ impl Reading<'_> {
             }
             let name = self.index.name(number);
             let elsewhere = elsewhere.get(name).and_then(|at| shards.get(place(*at)));
-            let error = Error::Invalid {
-                rule: match elsewhere {
-                    Some(_) => Rule::SetShard,
-                    None => Rule::SetTensor,
+            let rule = match elsewhere {
+                Some(elsewhere) => Rule::SetShard {
+                    shard: elsewhere.name.clone(),
                 },
-                at: At::new(0, "weight_map").entry(number as u64),
-                tensor: Some(name.into()),
-                other: elsewhere.map(|shard| shard.name.clone()),
+                None => Rule::SetTensor,
             };
+            let at = At::new(0, "weight_map").entry(number as u64);
+            let error = Error::invalid(rule, at).of_tensor(name);
             self.fault(error.in_file(&shard.path))?;
         }
         Ok(())

@@ -35,6 +35,7 @@ use crate::{Archive, BuildError, DTypeCode, Entry, Error, Result};
 /// assert_eq!(archive.entries().get(1).ok_or("no tensor")?.offset() % 4, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct Builder {
     max_header_bytes: u64,
     /// Of the data of a set's shard.
@@ -49,6 +50,7 @@ pub struct Builder {
     names: NameTable,
 }
 
+#[derive(Clone)]
 pub(crate) struct Planned {
     pub(crate) name: String,
     pub(crate) code: DTypeCode,
@@ -120,7 +122,7 @@ impl Builder {
         let pair = (key.into(), value.into());
         self.metadata_names
             .push(&mut self.metadata, |(key, _)| key, pair)
-            .map_err(|(key, _)| BuildError::Duplicate { key })?;
+            .map_err(|(name, _)| BuildError::Duplicate { name })?;
         Ok(self)
     }
 
@@ -282,7 +284,7 @@ impl Builder {
         };
         self.names
             .push(&mut self.tensors, |tensor| &tensor.name, tensor)
-            .map_err(|tensor| BuildError::Duplicate { key: tensor.name })?;
+            .map_err(|tensor| BuildError::Duplicate { name: tensor.name })?;
         Ok(self)
     }
 
@@ -333,7 +335,7 @@ impl Builder {
         self.write_to_with(out, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Like [`write_to`](Self::write_to), with `options`.
     ///
     /// # Errors
     /// As [`write_to`](Self::write_to), or a stop on request.
@@ -356,7 +358,7 @@ impl Builder {
         self.write_file_with(path, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Like [`write_file`](Self::write_file), with `options`.
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file), or a stop on request.

@@ -102,7 +102,7 @@ fn tensors(archive: &Archive, work: Work) -> u64 {
         },
         Work::Convert(target) => {
             let home = format == Format::Burnpack && target == Target::Burnpack;
-            let more = [(home, 300), (target.is_set(), 200)];
+            let more = [(home, 100), (target.is_set(), 200)];
             let more = more.into_iter().filter(|(is, _)| *is);
             let own = if format == Format::Aero { 520 } else { 440 };
             more.fold(own, |sum: u64, (_, more)| sum.saturating_add(more))

@@ -137,17 +137,17 @@ macro_rules! format {
 /// `Default` and then, for the files of a million tensors, more than a careful reader takes on.
 fn roomy_burnpack() -> ::burnpack_format::ReadOptions {
     let mut options = ::burnpack_format::ReadOptions::default();
-    options.limits.max_tensors = u32::MAX;
-    options.limits.max_metadata_len = u32::MAX;
-    options.limits.max_text = u64::MAX;
-    options.limits.max_dims = u64::MAX;
+    options.limits.max_tensor_count = u64::MAX;
+    options.limits.max_metadata_bytes = u64::MAX;
+    options.limits.max_text_bytes = u64::MAX;
+    options.limits.max_dim_count = u64::MAX;
     options
 }
 
 fn burnpack_builder() -> ::burnpack_format::Builder {
     let mut limits = ::burnpack_format::WriteLimits::default();
-    limits.max_tensors = usize::MAX;
-    limits.max_metadata_len = u32::MAX;
+    limits.max_tensor_count = u64::MAX;
+    limits.max_metadata_bytes = u64::MAX;
     let mut builder = ::burnpack_format::Builder::new();
     builder.limits(limits);
     builder

@@ -9,7 +9,7 @@ pub fn parse(bytes: &[u8]) {
     for layout in [Layout::default(), Layout::Packed, Layout::Aligned] {
         let mut options = ReadOptions::default();
         options.layout = layout;
-        let archive = parse_with!(burnpack_format, bytes, &options, |entry: &Entry| {
+        let archive = parse_with!(burnpack_format, bytes, &options, |entry: Entry<'_>| {
             entry.bool_store() != Some(BoolStore::U32)
         });
         if let Some(archive) = archive {

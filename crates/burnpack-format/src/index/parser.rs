@@ -62,7 +62,7 @@ impl Extent {
     }
 }
 
-/// What the metadata says, before it is held against the file.
+/// What the metadata says, before it is compared with the file.
 pub(super) struct Contents {
     pub(super) tensors: Tensors,
     pub(super) metadata: Vec<MetaEntry>,
@@ -111,8 +111,8 @@ impl<'a> Parser<'a> {
             scalars: Vec::new(),
             seen: Seen::default(),
             extent: Extent::NONE,
-            text_left: limits.max_text,
-            dims_left: limits.max_dims,
+            text_left: limits.max_text_bytes,
+            dims_left: limits.max_dim_count,
             dims: Vec::new(),
             field: "metadata",
             tensor: None,
@@ -138,11 +138,13 @@ impl<'a> Parser<'a> {
             at = at.entry(self.tensors.records.len() as u64);
         }
         match fault.what {
-            What::Rule(rule) => Error::Invalid {
-                rule,
-                at,
-                tensor: self.tensor.as_deref().map(Box::from),
-            },
+            What::Rule(rule) => {
+                let error = Error::invalid(rule, at);
+                match self.tensor.as_deref() {
+                    Some(tensor) => error.of_tensor(tensor),
+                    None => error,
+                }
+            }
             What::Limit { limit, value, max } => Error::Limit(LimitExceeded {
                 limit,
                 value,
@@ -229,9 +231,9 @@ impl<'a> Parser<'a> {
 
     /// Refuses one more than the limit.
     fn count(&self, have: usize, position: usize) -> Parsed<()> {
-        let max = u64::from(self.limits.max_metadata);
+        let max = self.limits.max_metadata_count;
         at_most(
-            "max_metadata",
+            "max_metadata_count",
             (have as u64).saturating_add(1),
             max,
             position,
@@ -243,7 +245,7 @@ impl<'a> Parser<'a> {
     fn keep(&mut self, len: usize, position: usize) -> Parsed<()> {
         match self.text_left.checked_sub(len as u64) {
             Some(left) => self.text_left = left,
-            None => return beyond("max_text", self.limits.max_text, position),
+            None => return beyond("max_text_bytes", self.limits.max_text_bytes, position),
         }
         Ok(())
     }
@@ -266,10 +268,10 @@ impl<'a> Parser<'a> {
         let declared = left.unwrap_or(0);
         while self.cbor.more(&mut left)? {
             let start = self.cbor.position();
-            let max = u64::from(self.limits.max_tensors);
+            let max = self.limits.max_tensor_count;
             let ordinal = self.tensors.records.len();
             let count = (ordinal as u64).saturating_add(1);
-            at_most("max_tensors", count, max, start)?;
+            at_most("max_tensor_count", count, max, start)?;
             let name = match self.cbor.value()? {
                 Head::Text(len) => self.cbor.text(len)?,
                 _ => return fault(Rule::TensorName, start),
@@ -306,7 +308,7 @@ impl<'a> Parser<'a> {
             // As many as the file has room for, if it says how many.
             let left = self.cbor.remaining();
             let fitting = left.checked_div(MIN_TENSOR).unwrap_or(0);
-            let limit = usize::try_from(self.limits.max_tensors).unwrap_or(usize::MAX);
+            let limit = usize::try_from(self.limits.max_tensor_count).unwrap_or(usize::MAX);
             let all = declared.min(len.saturating_add(fitting)).min(limit);
             tensors = all.saturating_sub(len).max(len / 4).max(1);
             self.room = len.saturating_add(tensors);
@@ -374,37 +376,48 @@ impl<'a> Parser<'a> {
         }
         self.field = "tensors";
         let there = (code.is_some(), shape.is_some());
-        let (Some(code), Some(shape), Some(((start, end), at))) = (code, shape, offsets) else {
+        let (Some(code), Some(shape), Some((offsets, at))) = (code, shape, offsets) else {
             return missing(start, there);
         };
         self.field = "data_offsets";
-        let Some(data_len) = end.checked_sub(start) else {
-            return fault(Rule::OffsetsOrder { start, end }, at);
-        };
-        if let Some(size) = self.tensors.code(code).element_size() {
-            let elements = self.tensors.shapes.get(shape).elements();
-            match elements.checked_mul(size) {
-                Some(expected) if expected == data_len => {}
-                Some(expected) => {
-                    let got = data_len;
-                    return fault(Rule::Size { expected, got }, at);
-                }
-                None => return fault(Rule::SizeOverflow { elements }, at),
-            }
-        }
-        self.extent.add(start, end);
         let ordinal = short(self.tensors.records.len());
+        let (start, len) = self.checked(code, shape, offsets, at)?;
         if let Some(id) = param_id.flatten() {
             self.tensors.push_id(ordinal, id);
         }
         Ok(Record {
             start,
-            len: data_len,
+            len,
             shape,
             code,
             ordinal,
             item: short(item),
         })
+    }
+
+    /// "Descriptor": where the data begins and how long it is, which is what dtype and shape ask for where the
+    /// dtype is known.
+    #[inline]
+    fn checked(
+        &mut self,
+        code: u32,
+        shape: ShapeId,
+        (start, end): (u64, u64),
+        at: usize,
+    ) -> Parsed<(u64, u64)> {
+        let Some(len) = end.checked_sub(start) else {
+            return fault(Rule::OffsetsOrder { start, end }, at);
+        };
+        if let Some(size) = self.tensors.code(code).element_size() {
+            let elements = self.tensors.shapes.get(shape).elements();
+            match elements.checked_mul(size) {
+                Some(expected) if expected == len => {}
+                Some(expected) => return fault(Rule::Size { expected, got: len }, at),
+                None => return fault(Rule::SizeOverflow { elements }, at),
+            }
+        }
+        self.extent.add(start, end);
+        Ok((start, len))
     }
 
     #[inline]
@@ -418,7 +431,7 @@ impl<'a> Parser<'a> {
             let dim = self.cbor.unsigned(Rule::Shape)?;
             match self.dims_left.checked_sub(1) {
                 Some(left) => self.dims_left = left,
-                None => return beyond("max_dims", self.limits.max_dims, start),
+                None => return beyond("max_dim_count", self.limits.max_dim_count, start),
             }
             self.dims.push(dim);
         }
@@ -562,8 +575,8 @@ impl<'a> Parser<'a> {
             let value = self.kept(value, at)?;
             self.metadata.push(MetaEntry { key, value });
             let last = self.metadata.len().saturating_sub(1);
-            if let Err(twice) = names.insert(&self.metadata, MetaEntry::key, last) {
-                let first = twice.first as u64;
+            if let Err(duplicate) = names.insert(&self.metadata, MetaEntry::key, last) {
+                let first = duplicate.first as u64;
                 return fault(Rule::MetadataDuplicate { first }, start);
             }
         }
@@ -587,8 +600,8 @@ impl<'a> Parser<'a> {
             let value = self.scalar()?;
             self.scalars.push(ScalarEntry { name, value });
             let last = self.scalars.len().saturating_sub(1);
-            if let Err(twice) = names.insert(&self.scalars, ScalarEntry::name, last) {
-                let first = twice.first as u64;
+            if let Err(duplicate) = names.insert(&self.scalars, ScalarEntry::name, last) {
+                let first = duplicate.first as u64;
                 return fault(Rule::ScalarDuplicate { first }, start);
             }
         }
@@ -667,9 +680,9 @@ pub(super) fn put<T>(slot: &mut Option<T>, value: T, position: usize) -> Parsed<
 /// Fails where two of the keys are equal.
 pub(super) fn unique(keys: &mut Vec<Cow<'_, str>>, position: usize) -> Parsed<()> {
     keys.sort_unstable();
-    let twice = keys.iter().zip(keys.iter().skip(1)).any(|(a, b)| a == b);
+    let has_duplicate = keys.iter().zip(keys.iter().skip(1)).any(|(a, b)| a == b);
     keys.clear();
-    if twice {
+    if has_duplicate {
         return fault(Rule::DuplicateKey, position);
     }
     Ok(())

@@ -23,34 +23,32 @@ impl Parser<'_> {
         let Head::Map(mut left) = self.cbor.value()? else {
             return fault(Rule::Scheme { key: "QFloat" }, start);
         };
-        let mut strange = None;
-        let (mut value, mut store, mut mode) = (None, None, None);
-        let (mut param, mut level) = (None, None);
-        let (mut tensor, mut block) = (None, None);
+        let mut parts = Parts::default();
+        let mut unknown_part = None;
         let mut unknown = Vec::new();
         while self.cbor.more(&mut left)? {
             let at = self.cbor.position();
             let key = self.key()?;
             match &*key {
                 b"value" => {
-                    let known = self.named("value", QuantValue::from_name, &mut strange)?;
-                    put(&mut value, known, at)?;
+                    let known = self.named("value", QuantValue::from_name, &mut unknown_part)?;
+                    put(&mut parts.value, known, at)?;
                 }
                 b"store" => {
-                    let known = self.store(&mut strange)?;
-                    put(&mut store, known, at)?;
+                    let known = self.store(&mut unknown_part)?;
+                    put(&mut parts.store, known, at)?;
                 }
                 b"mode" => {
-                    let known = self.named("mode", QuantMode::from_name, &mut strange)?;
-                    put(&mut mode, known, at)?;
+                    let known = self.named("mode", QuantMode::from_name, &mut unknown_part)?;
+                    put(&mut parts.mode, known, at)?;
                 }
                 b"param" => {
-                    let known = self.named("param", QuantParam::from_name, &mut strange)?;
-                    put(&mut param, known, at)?;
+                    let known = self.named("param", QuantParam::from_name, &mut unknown_part)?;
+                    put(&mut parts.param, known, at)?;
                 }
                 b"level" => {
-                    let known = self.level(&mut strange)?;
-                    put(&mut level, known, at)?;
+                    let known = self.level(&mut unknown_part)?;
+                    put(&mut parts.level, known, at)?;
                 }
                 b"tensor" => {
                     let head = self.cbor.value()?;
@@ -58,78 +56,52 @@ impl Parser<'_> {
                         Some(None)
                     } else {
                         let from = QuantParam::from_name;
-                        self.named_from(head, "tensor", from, &mut strange)?
+                        self.named_from(head, "tensor", from, &mut unknown_part)?
                             .map(Some)
                     };
-                    put(&mut tensor, known, at)?;
+                    put(&mut parts.tensor, known, at)?;
                 }
                 b"block" => {
-                    let known = self.block(&mut strange)?;
-                    put(&mut block, known, at)?;
+                    let known = self.block(&mut unknown_part)?;
+                    put(&mut parts.block, known, at)?;
                 }
                 _ => self.unknown_key(&mut unknown, key, at)?,
             }
         }
         unique(&mut unknown, start)?;
-        let need = |there: bool, key| {
-            if there {
-                Ok(())
-            } else {
-                fault(Rule::Scheme { key }, start)
-            }
-        };
-        need(value.is_some(), "value")?;
-        need(store.is_some(), "store")?;
-        need(mode.is_some(), "mode")?;
-        let old = param.is_some() || level.is_some();
-        if old {
-            need(param.is_some(), "param")?;
-            need(level.is_some(), "level")?;
-            need(tensor.is_none(), "tensor")?;
-            need(block.is_none(), "block")?;
-            self.seen.old_scheme = true;
-        } else {
-            self.seen.new_scheme = true;
+        match parts.check_keys(start)? {
+            QuantGeneration::Old => self.seen.old_scheme = true,
+            QuantGeneration::New => self.seen.new_scheme = true,
         }
-        if let Some(strange) = strange {
-            let name = Cow::Owned(format!("QFloat({strange})"));
+        if let Some(unknown_part) = unknown_part {
+            let name = Cow::Owned(format!("QFloat({unknown_part})"));
             return Ok(DTypeCode::Unknown(self.kept(name, start)?));
         }
-        let (Some(Some(value)), Some(Some(store)), Some(Some(mode))) = (value, store, mode) else {
-            return fault(Rule::Scheme { key: "QFloat" }, start);
-        };
-        let mut scheme = QuantScheme::new(value, store, mode);
-        if let (Some(Some(param)), Some(Some(level))) = (param, level) {
-            scheme.generation = QuantGeneration::Old;
-            match level {
-                Level::Tensor => scheme.tensor = Some(param),
-                Level::Block(size) => scheme.block = Some(QuantBlock { size, dtype: param }),
-            }
-        } else {
-            scheme.tensor = tensor.flatten().flatten();
-            scheme.block = block.flatten().flatten();
+        match parts.scheme() {
+            Some(scheme) => Ok(DTypeCode::QFloat(Box::new(scheme))),
+            None => fault(Rule::Scheme { key: "QFloat" }, start),
         }
-        Ok(DTypeCode::QFloat(Box::new(scheme)))
     }
 
-    /// A text that is one of a list of names, `None`, noted in `strange`, where it is another.
+    /// A text that is one of a list of names, `None`, noted in `unknown_part`, where
+    /// it is another.
     fn named<T>(
         &mut self,
         key: &'static str,
         from_name: impl Fn(&str) -> Option<T>,
-        strange: &mut Option<String>,
+        unknown_part: &mut Option<String>,
     ) -> Parsed<Option<T>> {
         let head = self.cbor.value()?;
-        self.named_from(head, key, from_name, strange)
+        self.named_from(head, key, from_name, unknown_part)
     }
 
-    /// The same where the head was read.
+    /// Such a text whose head was read.
     fn named_from<T>(
         &mut self,
         head: Head,
         key: &'static str,
         from_name: impl Fn(&str) -> Option<T>,
-        strange: &mut Option<String>,
+        unknown_part: &mut Option<String>,
     ) -> Parsed<Option<T>> {
         let Head::Text(len) = head else {
             return fault(Rule::Scheme { key }, self.cbor.position());
@@ -137,12 +109,12 @@ impl Parser<'_> {
         let name = self.cbor.text(len)?;
         let known = from_name(&name);
         if known.is_none() {
-            strange.get_or_insert_with(|| format!("{key} {name}"));
+            unknown_part.get_or_insert_with(|| format!("{key} {name}"));
         }
         Ok(known)
     }
 
-    fn store(&mut self, strange: &mut Option<String>) -> Parsed<Option<QuantStore>> {
+    fn store(&mut self, unknown_part: &mut Option<String>) -> Parsed<Option<QuantStore>> {
         let rule = Rule::Scheme { key: "store" };
         let from_name = |name: &str| match name {
             "Native" => Some(QuantStore::Native),
@@ -152,7 +124,7 @@ impl Parser<'_> {
         let start = self.cbor.position();
         let mut left = match self.cbor.value()? {
             Head::Map(left) => left,
-            head => return self.named_from(head, "store", from_name, strange),
+            head => return self.named_from(head, "store", from_name, unknown_part),
         };
         if !self.cbor.more(&mut left)? {
             return fault(rule, start);
@@ -162,7 +134,7 @@ impl Parser<'_> {
             b"PackedNative" => Some(QuantStore::PackedNative(self.cbor.unsigned(rule)?)),
             b"PackedU32" => Some(QuantStore::PackedU32(self.cbor.unsigned(rule)?)),
             _ => {
-                self.strange_key("store", &key, strange)?;
+                self.unknown_variant("store", &key, unknown_part)?;
                 None
             }
         };
@@ -172,13 +144,13 @@ impl Parser<'_> {
         Ok(store)
     }
 
-    fn level(&mut self, strange: &mut Option<String>) -> Parsed<Option<Level>> {
+    fn level(&mut self, unknown_part: &mut Option<String>) -> Parsed<Option<Level>> {
         let rule = Rule::Scheme { key: "level" };
         let from_name = |name: &str| (name == "Tensor").then_some(Level::Tensor);
         let start = self.cbor.position();
         let mut left = match self.cbor.value()? {
             Head::Map(left) => left,
-            head => return self.named_from(head, "level", from_name, strange),
+            head => return self.named_from(head, "level", from_name, unknown_part),
         };
         if !self.cbor.more(&mut left)? {
             return fault(rule, start);
@@ -190,7 +162,7 @@ impl Parser<'_> {
                 Some(Level::Block(self.block_size(head, "level")?))
             }
             _ => {
-                self.strange_key("level", &key, strange)?;
+                self.unknown_variant("level", &key, unknown_part)?;
                 None
             }
         };
@@ -201,16 +173,21 @@ impl Parser<'_> {
     }
 
     /// Reads past the value of a variant that is not known.
-    fn strange_key(&mut self, field: &str, key: &[u8], strange: &mut Option<String>) -> Parsed<()> {
+    fn unknown_variant(
+        &mut self,
+        field: &str,
+        key: &[u8],
+        unknown_part: &mut Option<String>,
+    ) -> Parsed<()> {
         let Ok(name) = core::str::from_utf8(key) else {
             return fault(Rule::CborUtf8, self.cbor.position());
         };
-        strange.get_or_insert_with(|| format!("{field} {name}"));
+        unknown_part.get_or_insert_with(|| format!("{field} {name}"));
         self.cbor.skip()
     }
 
     /// `null`, or a map of `size` and `dtype`.
-    fn block(&mut self, strange: &mut Option<String>) -> Parsed<Option<Option<QuantBlock>>> {
+    fn block(&mut self, unknown_part: &mut Option<String>) -> Parsed<Option<Option<QuantBlock>>> {
         let rule = Rule::Scheme { key: "block" };
         let start = self.cbor.position();
         let mut left = match self.cbor.value()? {
@@ -230,7 +207,7 @@ impl Parser<'_> {
                     put(&mut size, value, at)?;
                 }
                 b"dtype" => {
-                    let known = self.named("block", QuantParam::from_name, strange)?;
+                    let known = self.named("block", QuantParam::from_name, unknown_part)?;
                     put(&mut dtype, known, at)?;
                 }
                 _ => self.unknown_key(&mut unknown, key, at)?,
@@ -299,6 +276,57 @@ impl Parser<'_> {
             Ok(byte) => Ok(byte),
             Err(_) => fault(rule, at),
         }
+    }
+}
+
+/// The keys of a scheme that are there; the value of one is `None` where nothing knows it.
+#[derive(Default)]
+struct Parts {
+    value: Option<Option<QuantValue>>,
+    store: Option<Option<QuantStore>>,
+    mode: Option<Option<QuantMode>>,
+    /// Of an old scheme.
+    param: Option<Option<QuantParam>>,
+    level: Option<Option<Level>>,
+    /// Of a new scheme, where null is a value.
+    tensor: Option<Option<Option<QuantParam>>>,
+    block: Option<Option<Option<QuantBlock>>>,
+}
+
+impl Parts {
+    /// Checks that the keys of one generation are there, and none of the other.
+    fn check_keys(&self, start: usize) -> Parsed<QuantGeneration> {
+        let need = |is_right: bool, key| match is_right {
+            true => Ok(()),
+            false => fault(Rule::Scheme { key }, start),
+        };
+        need(self.value.is_some(), "value")?;
+        need(self.store.is_some(), "store")?;
+        need(self.mode.is_some(), "mode")?;
+        if self.param.is_none() && self.level.is_none() {
+            return Ok(QuantGeneration::New);
+        }
+        need(self.param.is_some(), "param")?;
+        need(self.level.is_some(), "level")?;
+        need(self.tensor.is_none(), "tensor")?;
+        need(self.block.is_none(), "block")?;
+        Ok(QuantGeneration::Old)
+    }
+
+    /// The scheme, where all of its parts are known.
+    fn scheme(self) -> Option<QuantScheme> {
+        let mut scheme = QuantScheme::new(self.value??, self.store??, self.mode??);
+        if let (Some(Some(param)), Some(Some(level))) = (self.param, self.level) {
+            scheme.generation = QuantGeneration::Old;
+            match level {
+                Level::Tensor => scheme.tensor = Some(param),
+                Level::Block(size) => scheme.block = Some(QuantBlock { size, dtype: param }),
+            }
+        } else {
+            scheme.tensor = self.tensor.flatten().flatten();
+            scheme.block = self.block.flatten().flatten();
+        }
+        Some(scheme)
     }
 }
 

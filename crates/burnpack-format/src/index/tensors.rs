@@ -166,11 +166,8 @@ impl Tensors {
 
     /// The error that a tensor breaks a rule.
     pub(crate) fn invalid(&self, position: usize, rule: Rule, field: &'static str) -> Error {
-        Error::Invalid {
-            rule,
-            at: self.record(position).at(field),
-            tensor: Some(self.names.get(position).into()),
-        }
+        let at = self.record(position).at(field);
+        Error::invalid(rule, at).of_tensor(self.names.get(position))
     }
 }
 

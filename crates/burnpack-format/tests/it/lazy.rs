@@ -2,7 +2,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use burnpack_format::{
-    Archive, Builder, Bytes, Layout, ReadOptions, Source, Tensor, VerifyOptions,
+    Archive, Builder, Bytes, Layout, ReadOptions, Rule, Source, Tensor, VerifyOptions,
 };
 use tensor_core::SourceError;
 
@@ -248,4 +248,50 @@ fn errors_name_tensor_and_place() {
         assert_eq!(error(name).to_string(), text, "{name}");
     }
     assert_eq!(error("overlap_within").tensor(), Some("b"));
+}
+
+/// A file of one-byte tensors with these names and starts, in the packed layout.
+fn packed(tensors: &[(&str, u8)]) -> Vec<u8> {
+    let mut metadata = b"\xA1\x67tensors".to_vec();
+    metadata.push(0xA0 + u8::try_from(tensors.len()).unwrap());
+    for (name, start) in tensors {
+        metadata.push(0x60 + u8::try_from(name.len()).unwrap());
+        metadata.extend(name.as_bytes());
+        metadata.extend(b"\xA3\x65dtype\x62U8\x65shape\x81\x01\x6Cdata_offsets\x82");
+        metadata.extend([*start, start + 1]);
+    }
+    let mut file = b"NRUB\x01\0".to_vec();
+    file.extend(u32::try_from(metadata.len()).unwrap().to_le_bytes());
+    file.extend(metadata);
+    file.extend((0..u8::try_from(tensors.len()).unwrap()).map(|i| 10 + i));
+    file
+}
+
+#[test]
+fn entries_in_the_order_of_the_data_know_their_positions() {
+    let archive = Archive::from_bytes(packed(&[("a", 2), ("b", 0), ("c", 1)])).unwrap();
+    let names: Vec<&str> = archive.entries().map(|entry| entry.name()).collect();
+    assert_eq!(names, ["b", "c", "a"]);
+    for (position, name) in names.into_iter().enumerate() {
+        let entry = archive.entry(name).unwrap();
+        assert_eq!(entry.position(), position);
+        let same = archive.entries().get(position).unwrap();
+        assert_eq!((same.name(), same.offset()), (name, entry.offset()));
+        let value = archive.read(entry).unwrap().to_vec::<u8>().unwrap();
+        assert_eq!(value, [10 + u8::try_from(position).unwrap()]);
+    }
+    assert!(archive.entries().get(3).is_none());
+    assert!(archive.entry("d").is_none());
+}
+
+/// Whatever the order of their data, the later one of the file has the name that is taken.
+#[test]
+fn a_duplicate_is_the_later_one_of_the_file() {
+    for starts in [[0, 1], [1, 0]] {
+        let [first, second] = starts;
+        let error = Archive::from_bytes(packed(&[("w", first), ("w", second)])).unwrap_err();
+        assert_eq!(error.rule(), Some(&Rule::TensorDuplicate { first: 0 }));
+        assert_eq!(error.at().and_then(|at| at.entry), Some(1));
+        assert_eq!(error.tensor(), Some("w"));
+    }
 }

@@ -107,11 +107,11 @@ fn many_small_items_meet_a_limit() {
     let pair = |index| [name(index), vec![0x60]].concat();
     let scalar = |index| [name(index), b"\xA1\x63Int\0".to_vec()].concat();
     let files = [
-        ("max_tensors", many("tensors", 100_001, flat)),
-        ("max_dims", many("tensors", 489, long)),
-        ("max_text", many("metadata", 33, wide)),
-        ("max_metadata", many("metadata", 100_001, pair)),
-        ("max_metadata", many("scalars", 100_001, scalar)),
+        ("max_tensor_count", many("tensors", 100_001, flat)),
+        ("max_dim_count", many("tensors", 489, long)),
+        ("max_text_bytes", many("metadata", 33, wide)),
+        ("max_metadata_count", many("metadata", 100_001, pair)),
+        ("max_metadata_count", many("scalars", 100_001, scalar)),
     ];
     for (limit, file) in files {
         match Archive::from_bytes(file).unwrap_err() {

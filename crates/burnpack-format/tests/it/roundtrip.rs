@@ -319,16 +319,22 @@ fn what_burn_would_not_read_is_refused() {
             error => panic!("{error}"),
         }
     };
-    assert_eq!(refused(|limits| limits.max_tensors = 0), "max_tensors");
     assert_eq!(
-        refused(|limits| limits.max_tensor_len = 0),
-        "max_tensor_len"
+        refused(|limits| limits.max_tensor_count = 0),
+        "max_tensor_count"
     );
     assert_eq!(
-        refused(|limits| limits.max_metadata_len = 9),
-        "max_metadata_len"
+        refused(|limits| limits.max_tensor_bytes = 0),
+        "max_tensor_bytes"
     );
-    assert_eq!(refused(|limits| limits.max_file_len = 256), "max_file_len");
+    assert_eq!(
+        refused(|limits| limits.max_metadata_bytes = 9),
+        "max_metadata_bytes"
+    );
+    assert_eq!(
+        refused(|limits| limits.max_file_bytes = 256),
+        "max_file_bytes"
+    );
 }
 
 /// A dtype that this crate doesn't know is an item of any kind, and stays that item.

@@ -105,12 +105,10 @@ impl<'a> Parser<'a> {
     fn inside(&self, fault: Fault, field: &'static str) -> Error {
         let entry = self.ordinal() as u64;
         match fault {
-            Fault::Rule(rule, place) => Error::Invalid {
-                rule,
-                at: self.at(place, field).entry(entry),
-                tensor: Some(self.name().into()),
-                other: None,
-            },
+            Fault::Rule(rule, place) => {
+                let at = self.at(place, field).entry(entry);
+                Error::invalid(rule, at).of_tensor(self.name())
+            }
             Fault::Depth(place) => self.too_deep(self.at(place, field).entry(entry)),
         }
     }
@@ -262,7 +260,7 @@ impl<'a> Parser<'a> {
         let start = self.json.at();
         let fault = |rule| Fault::Rule(rule, start);
         if core::mem::replace(&mut self.has_metadata, true) {
-            return Err(self.outside(fault(Rule::MetadataTwice)));
+            return Err(self.outside(fault(Rule::MetadataDuplicate)));
         }
         self.json.space();
         if self.json.eat_exactly(b"null") {
@@ -341,21 +339,21 @@ impl<'a> Parser<'a> {
             let place = self.json.at();
             let key = self.json.text("a key in quotes").map_err(of("tensor"))?;
             self.json.expect(b':', "`:`").map_err(of("tensor"))?;
-            let twice = |field, there: bool| match there {
+            let once = |field, there: bool| match there {
                 true => Err(Stop::Fault(
-                    Fault::Rule(Rule::FieldTwice { field }, place),
+                    Fault::Rule(Rule::FieldDuplicate { field }, place),
                     field,
                 )),
                 false => Ok(()),
             };
             if key.is("dtype") {
-                twice("dtype", fields.code.is_some())?;
+                once("dtype", fields.code.is_some())?;
                 fields.code = Some(self.dtype().map_err(|stop| stop.of("dtype"))?);
             } else if key.is("shape") {
-                twice("shape", fields.shape.is_some())?;
+                once("shape", fields.shape.is_some())?;
                 fields.shape = Some(self.shape().map_err(|stop| stop.of("shape"))?);
             } else if key.is("data_offsets") {
-                twice("data_offsets", fields.range.is_some())?;
+                once("data_offsets", fields.range.is_some())?;
                 fields.place = self.json.at();
                 fields.range = Some(self.range().map_err(of("data_offsets"))?);
             } else {
@@ -374,7 +372,7 @@ impl<'a> Parser<'a> {
             .value()
             .map_err(|fault| Stop::Fault(fault, "tensor"))?;
         let text = (key.raw.len() as u64).saturating_add(json.len() as u64);
-        // The text of a list that grows may be there twice.
+        // The text that grows is copied.
         self.take(text.saturating_mul(2).saturating_add(Extras::MEMORY))?;
         let entry = short(self.ordinal());
         let extras = &mut self.tensors.extras;
@@ -412,8 +410,8 @@ impl<'a> Parser<'a> {
                 let _ = names.push(unknown, DTypeCode::name, DTypeCode::from_name(name));
                 // Lists that grow take twice their own, and texts on the heap 16 bytes more than they have.
                 let fixed = (size_of::<DTypeCode>() as u64).saturating_mul(3);
-                let memory = fixed.saturating_add(name.len() as u64 + 16 + 2 * TABLE);
-                self.take(memory)?;
+                let memory = fixed.saturating_add(16 + 2 * TABLE);
+                self.take(memory.saturating_add(name.len() as u64))?;
                 at
             }
         };
@@ -438,7 +436,7 @@ impl<'a> Parser<'a> {
                 product = product.and_then(|product| product.checked_mul(dim));
                 if self.dims.len() == self.dims.capacity() {
                     let more = self.dims.len().max(16);
-                    // Those of the list before it, and of the shape, are there at the same time.
+                    // The list before it and the shape are there at the same time.
                     self.take((more as u64).saturating_mul(24))?;
                     let reserved = self.dims.try_reserve_exact(more);
                     let memory = |_| Error::from(SourceError::OutOfMemory(more as u64));
@@ -469,17 +467,17 @@ impl<'a> Parser<'a> {
         let (field, expected) = ("data_offsets", "a list of two numbers");
         self.json.space();
         let start = self.json.at();
-        let fault = Fault::Rule(Rule::FieldType { field, expected }, start);
+        let fault = || Fault::Rule(Rule::FieldType { field, expected }, start);
         if !self.json.eat(b'[') || self.json.eat(b']') {
-            return Err(fault);
+            return Err(fault());
         }
         let begin = self.json.number(field)?;
         if !self.json.more(b']', "`,` or `]`")? {
-            return Err(fault);
+            return Err(fault());
         }
         let end = self.json.number(field)?;
         if self.json.more(b']', "`,` or `]`")? {
-            return Err(fault);
+            return Err(fault());
         }
         match begin <= end {
             true => Ok((begin, end)),
@@ -498,8 +496,7 @@ impl<'a> Parser<'a> {
                 needed: end.saturating_sub(begin),
                 available: data_len.saturating_sub(begin),
             };
-            let tensor = self.name().into();
-            return Err(Error::TruncatedData { tensor, truncated });
+            return Err(Error::from(truncated).of_tensor(self.name()));
         }
         let Some((bits, _)) = DTypeCode::at(record.code) else {
             return Ok(record);
@@ -553,7 +550,7 @@ enum Stop {
 }
 
 impl Stop {
-    /// The same, about a field.
+    /// This, about a field.
     fn of(self, field: &'static str) -> Self {
         match self {
             Self::Fault(fault, _) => Self::Fault(fault, field),

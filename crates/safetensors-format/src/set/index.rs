@@ -13,7 +13,7 @@ use crate::index::place;
 use crate::json::{Fault, Reader};
 use crate::{Error, Limits, Result, Rule};
 
-/// What the index says, held against nothing yet.
+/// What the index says, compared with no shard yet.
 pub(super) struct SetIndex {
     /// The names one after the other.
     names: String,
@@ -149,8 +149,8 @@ impl<'a> Parser<'a> {
                 self.json.expect(b':', "`:`")?;
                 self.json.space();
                 match (key.is("weight_map"), key.is("metadata")) {
-                    (true, _) if self.has_map => return Err(twice(start)),
-                    (_, true) if self.metadata.is_some() => return Err(twice(start)),
+                    (true, _) if self.has_map => return Err(duplicate(start)),
+                    (_, true) if self.metadata.is_some() => return Err(duplicate(start)),
                     (true, _) => self.weight_map()?,
                     (_, true) => self.about()?,
                     _ => drop(self.json.value()?),
@@ -217,11 +217,8 @@ impl<'a> Parser<'a> {
             file.clear();
             self.json.text("a file name")?.append_to(&mut file);
             if !is_beside(&file) || file == self.own_name {
-                let mut error = self.wrong(Rule::ShardPath, at, start);
-                if let Wrong::Error(Error::Invalid { other, .. }) = &mut error {
-                    *other = Some(file.as_str().into());
-                }
-                return Err(error);
+                let shard = file.as_str().into();
+                return Err(self.wrong(Rule::ShardPath { shard }, at, start));
             }
             let shard = self.shard(&file);
             self.records.push(Record {
@@ -260,12 +257,9 @@ impl<'a> Parser<'a> {
 
     /// An error about the tensor whose name is the last one.
     fn wrong(&self, rule: Rule, at: usize, name_start: usize) -> Wrong {
-        Wrong::Error(Error::Invalid {
-            rule,
-            at: At::new(at as u64, "weight_map").entry(self.records.len() as u64),
-            tensor: self.names.get(name_start..).map(Box::from),
-            other: None,
-        })
+        let at = At::new(at as u64, "weight_map").entry(self.records.len() as u64);
+        let name = self.names.get(name_start..).unwrap_or_default();
+        Wrong::Error(Error::invalid(rule, at).of_tensor(name))
     }
 
     fn finish(self, limits: &Limits) -> Result<SetIndex> {
@@ -306,11 +300,9 @@ impl<'a> Parser<'a> {
             record.map_or("", |record| slice(&self.names, *record))
         };
         let table = NameTable::of_positions(records.len(), name);
-        let table = table.map_err(|twice| Error::Invalid {
-            rule: Rule::IndexTwice,
-            at: At::new(0, "weight_map").entry(twice.second as u64),
-            tensor: Some(name(twice.second).into()),
-            other: None,
+        let table = table.map_err(|duplicate| {
+            let at = At::new(0, "weight_map").entry(duplicate.second as u64);
+            Error::invalid(Rule::IndexDuplicate, at).of_tensor(name(duplicate.second))
         })?;
         Ok(SetIndex {
             names: self.names,
@@ -324,8 +316,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn twice(place: usize) -> Wrong {
-    Wrong::Fault(Fault::Rule(Rule::IndexTwice, place))
+fn duplicate(place: usize) -> Wrong {
+    Wrong::Fault(Fault::Rule(Rule::IndexDuplicate, place))
 }
 
 /// A length as places are kept; the limit of the index's own length keeps all of them that short.

@@ -244,3 +244,19 @@ fn threads_read_the_same_bytes() {
         }
     });
 }
+
+#[test]
+fn entries_know_their_positions() {
+    // The order of the header is not that of the data.
+    let header = r#"{"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},
+        "a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#;
+    let archive = Archive::from_bytes(file(header, &[7, 8])).unwrap();
+    for (position, (name, value)) in [("b", 8u8), ("a", 7)].into_iter().enumerate() {
+        let entry = archive.entry(name).unwrap();
+        assert_eq!(entry.position(), position);
+        assert_eq!(archive.entries().get(position).unwrap().name(), name);
+        let read = archive.read(entry).unwrap();
+        assert_eq!(read.to_vec::<u8>().unwrap(), [value]);
+    }
+    assert!(archive.entries().get(2).is_none());
+}

@@ -101,21 +101,26 @@ pub enum Error<F: Format> {
     },
 }
 
-/// The tensor that a message is about, where there is one.
+/// The tensor that a message is about, where there is one: the start of its name where that is long.
 struct Of<'a>(&'a Option<Box<str>>);
 
 impl fmt::Display for Of<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(tensor) => write!(f, "tensor {tensor:?}: "),
-            None => Ok(()),
+        const MOST: usize = 120;
+        let Some(tensor) = self.0 else { return Ok(()) };
+        let end = tensor.char_indices().nth(MOST).map(|(end, _)| end);
+        match end.and_then(|end| tensor.get(..end)) {
+            Some(start) => write!(f, "tensor {start:?}...: "),
+            None => write!(f, "tensor {tensor:?}: "),
         }
     }
 }
 
 /// An error within an error: derived bounds would ask for themselves.
+#[cfg(feature = "std")]
 struct Inner<'a, F: Format>(&'a Error<F>);
 
+#[cfg(feature = "std")]
 impl<F: Format> fmt::Display for Inner<'_, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
