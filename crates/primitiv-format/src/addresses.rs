@@ -121,7 +121,8 @@ fn check_sorted(index: &Index) -> Result<()> {
         };
         let offset = index.tensors.record(second).offset;
         let at = At::new(offset, "param_key").entry(second as u64);
-        return Err(Error::Invalid { rule, at });
+        let name = index.tensors.names.get(second);
+        return Err(Error::invalid(rule, at).of_tensor(name));
     }
     Ok(())
 }

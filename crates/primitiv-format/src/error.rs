@@ -1,12 +1,8 @@
-use alloc::boxed::Box;
 use alloc::string::String;
-use core::fmt;
 
-use tensor_core::codec::{ReadError, TransferError};
-use tensor_core::{
-    At, CastError, DType, Failure, Kind, LimitExceeded, ShapeError, SinkError, SourceError,
-    Truncated,
-};
+use tensor_core::{DType, ShapeError, codec};
+
+use crate::{Rule, Unsupported};
 
 /// Why a primitiv file could not be read, verified or written.
 ///
@@ -18,252 +14,24 @@ use tensor_core::{
 /// assert_eq!(error.rule_id(), Some("primitiv.type")); // what is wrong
 /// assert_eq!(error.at().map(|at| at.offset), Some(0)); // where
 /// ```
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The file breaks a rule of the format.
-    #[error("invalid primitiv file: {rule} ({at})")]
-    Invalid {
-        /// The rule.
-        rule: Rule,
-        /// Where.
-        at: At,
-    },
-    /// The file ends too early, or a count or length reaches past its end.
-    #[error("invalid primitiv file: {0}")]
-    Truncated(#[from] Truncated),
-    /// The data of a tensor reaches past the end of the file.
-    #[error("invalid primitiv file: tensor {tensor:?}: {truncated}")]
-    TruncatedData {
-        /// The tensor.
-        tensor: Box<str>,
-        /// What does not fit.
-        truncated: Truncated,
-    },
-    /// The file is well-formed, but this crate can't interpret it.
-    #[error("unsupported: {what} ({at})")]
-    Unsupported {
-        /// What.
-        what: Unsupported,
-        /// Where.
-        at: At,
-    },
-    /// The file exceeds one of the reader's [`Limits`](crate::Limits).
-    #[error(transparent)]
-    Limit(#[from] LimitExceeded),
-    /// The caller asked for something that the format or the call can't do.
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    /// The bytes could not be had.
-    #[error(transparent)]
-    Source(#[from] SourceError),
-    /// The bytes could not be delivered.
-    #[error(transparent)]
-    Sink(#[from] SinkError),
-    /// A file could not be opened or created.
-    #[cfg(feature = "std")]
-    #[error(transparent)]
-    File(#[from] tensor_core::FileError),
-    /// The caller's progress function asked to stop.
-    #[error("stopped on request")]
-    Cancelled,
-    /// An error in the file at `path`.
-    #[cfg(feature = "std")]
-    #[error("{}: {error}", path.display())]
-    InFile {
-        /// The path that was opened.
-        path: std::path::PathBuf,
-        /// What is wrong with it.
-        error: Box<Error>,
-    },
+pub type Error = codec::Error<Primitiv>;
+
+/// The format in types that all formats share.
+#[derive(Clone, Copy, Debug)]
+pub struct Primitiv;
+
+impl codec::Format for Primitiv {
+    const NAME: &'static str = "primitiv";
+    const TRUNCATED: &'static str = TRUNCATED;
+    type Rule = Rule;
+    type Unsupported = Unsupported;
+    type Build = BuildError;
 }
 
-/// A requirement of the format that a file breaks. [`id`](Rule::id)s are stable.
-///
-/// The sections are those of the format's page: "Types" and "File Format". Limits that the text
-/// leaves open are those of the reference library, as docs/formats/primitiv.md lists them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Rule {
-    /// "Types": each value has one MessagePack type; a uint32 is `CE`, a float `CA`.
-    Type {
-        /// What the format has here.
-        expected: &'static str,
-        /// The first byte of what is there.
-        got: u8,
-    },
-    /// "Types", Shape: at most 8 dims.
-    Rank {
-        /// Length of the array.
-        got: u32,
-    },
-    /// "Types", Shape: no dim is 0.
-    Dim,
-    /// "Types", Shape: the batch is at least 1.
-    Batch,
-    /// "Types", Shape: dims and batch multiply to a 32-bit number.
-    Volume,
-    /// "Types", Tensor: the data has four bytes for each element.
-    DataLength {
-        /// What the shape asks for.
-        expected: u64,
-        /// Length of the bin.
-        got: u64,
-    },
-    /// "Types", Shape: the batch of a parameter's value is 1.
-    ValueBatch {
-        /// The batch.
-        got: u32,
-    },
-    /// "Types": names are UTF-8.
-    Utf8,
-    /// "Types", Model: an address has at least one part.
-    EmptyPath,
-    /// "Types", Model: each address is there once.
-    DuplicatePath {
-        /// The entry that has it already.
-        first: u64,
-    },
-    /// "Types", Model: an address is a parameter's or a submodel's, not both.
-    PathConflict {
-        /// The entry that is a parameter at the start of this address.
-        parameter: u64,
-    },
-    /// "Types", Parameter: each statistic is there once.
-    DuplicateStat,
-    /// "Types", Optimizer: each configuration is there once.
-    DuplicateConfig,
-    /// "File Format": nothing follows the object.
-    TrailingBytes {
-        /// How many bytes follow.
-        count: u64,
-    },
-}
-
-impl Rule {
-    /// The rule's stable name, such as `primitiv.shape.rank`.
-    pub const fn id(self) -> &'static str {
-        match self {
-            Self::Type { .. } => "primitiv.type",
-            Self::Rank { .. } => "primitiv.shape.rank",
-            Self::Dim => "primitiv.shape.dim",
-            Self::Batch => "primitiv.shape.batch",
-            Self::Volume => "primitiv.shape.volume",
-            Self::DataLength { .. } => "primitiv.tensor.data_length",
-            Self::ValueBatch { .. } => "primitiv.parameter.value_batch",
-            Self::Utf8 => "primitiv.utf8",
-            Self::EmptyPath => "primitiv.model.empty_path",
-            Self::DuplicatePath { .. } => "primitiv.model.duplicate",
-            Self::PathConflict { .. } => "primitiv.model.conflict",
-            Self::DuplicateStat => "primitiv.parameter.duplicate",
-            Self::DuplicateConfig => "primitiv.optimizer.duplicate",
-            Self::TrailingBytes { .. } => "primitiv.trailing_bytes",
-        }
-    }
-}
-
-/// The id of [`Error::Truncated`], beside the [`Rule::id`]s.
+/// What [`Error::rule_id`] says of a file that ends too early.
 pub const TRUNCATED: &str = "primitiv.truncated";
 
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Type { expected, got } => {
-                write!(
-                    f,
-                    "a {expected} is due, but byte {got:#04x} starts something else"
-                )?;
-                if got == b'\r' {
-                    write!(f, " (was the file written or copied in text mode?)")?;
-                }
-                Ok(())
-            }
-            Self::Rank { got } => write!(f, "shape of {got} dims; at most 8 are allowed"),
-            Self::Dim => write!(f, "dim of 0"),
-            Self::Batch => write!(f, "batch of 0"),
-            Self::Volume => write!(f, "dims and batch multiply to more than 2^32-1"),
-            Self::DataLength { expected, got } => {
-                write!(f, "data of {got} bytes, but the shape asks for {expected}")
-            }
-            Self::ValueBatch { got } => {
-                write!(
-                    f,
-                    "batch of {got} in the value of a parameter; only 1 is allowed"
-                )
-            }
-            Self::Utf8 => write!(f, "name is not UTF-8"),
-            Self::EmptyPath => write!(f, "parameter without a name"),
-            Self::DuplicatePath { first } => {
-                write!(f, "the address of entry {first} is used again")
-            }
-            Self::PathConflict { parameter } => {
-                write!(
-                    f,
-                    "address inside of entry {parameter}, which is a parameter, no submodel"
-                )
-            }
-            Self::DuplicateStat => write!(f, "statistic is there twice"),
-            Self::DuplicateConfig => write!(f, "configuration is there twice"),
-            Self::TrailingBytes { count } => write!(f, "{count} bytes follow the object"),
-        }
-    }
-}
-
-/// What a well-formed file has that this crate can't interpret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Unsupported {
-    /// Another version of the format.
-    Version {
-        /// `ver_major`.
-        major: u32,
-        /// `ver_minor`.
-        minor: u32,
-    },
-    /// An older generation, which is no MessagePack or has a shorter header.
-    Era {
-        /// Which, and what wrote it.
-        about: &'static str,
-    },
-    /// A `data_type` that version 0.1 does not have.
-    DataType {
-        /// The field.
-        code: u32,
-    },
-}
-
-impl Unsupported {
-    /// A stable name, such as `primitiv.version`.
-    pub const fn id(self) -> &'static str {
-        match self {
-            Self::Version { .. } => "primitiv.version",
-            Self::Era { .. } => "primitiv.era",
-            Self::DataType { .. } => "primitiv.data_type",
-        }
-    }
-}
-
-impl fmt::Display for Unsupported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Version { major, minor } => {
-                write!(
-                    f,
-                    "primitiv file version {major}.{minor}; this reader handles 0.1"
-                )
-            }
-            Self::Era { about } => write!(f, "{about}; this reader handles version 0.1"),
-            Self::DataType { code } => {
-                write!(
-                    f,
-                    "data type {code:#x}; version 0.1 has 0x0, 0x100, 0x200, 0x300 and 0x400"
-                )
-            }
-        }
-    }
-}
-
-/// What the caller asked for that the format or the call can't do. Nothing was written.
+/// What the caller asked for that the format can't hold. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -362,121 +130,10 @@ pub enum BuildError {
         /// The statistic.
         name: String,
     },
-    /// The entry comes from another archive.
-    #[error("the entry belongs to another archive")]
-    ForeignEntry,
-    /// The caller's buffer has another length than the tensor.
-    #[error("buffer of {got} bytes for a tensor of {expected}")]
-    BufferLength {
-        /// The tensor's length.
-        expected: u64,
-        /// The buffer's.
-        got: u64,
-    },
-    /// A typed view was asked for that the tensor can't give.
-    #[error(transparent)]
-    Cast(#[from] CastError),
 }
 
-impl Error {
-    /// Whose fault it is.
-    pub fn kind(&self) -> Kind {
-        match self {
-            Self::Invalid { .. } | Self::Truncated(_) | Self::TruncatedData { .. } => Kind::Invalid,
-            Self::Unsupported { .. } => Kind::Unsupported,
-            Self::Limit(_) => Kind::Limit,
-            Self::Build(_) => Kind::Build,
-            Self::Source(error) => error.kind(),
-            Self::Sink(_) => Kind::Io,
-            #[cfg(feature = "std")]
-            Self::File(error) => error.kind(),
-            Self::Cancelled => Kind::Cancelled,
-            #[cfg(feature = "std")]
-            Self::InFile { error, .. } => error.kind(),
-        }
-    }
-
-    /// The rule that the file breaks, if that is what went wrong.
-    pub fn rule(&self) -> Option<Rule> {
-        match self {
-            Self::Invalid { rule, .. } => Some(*rule),
-            #[cfg(feature = "std")]
-            Self::InFile { error, .. } => error.rule(),
-            _ => None,
-        }
-    }
-
-    /// The stable name of the rule, of what is unsupported, of the limit, or `primitiv.truncated`.
-    pub fn rule_id(&self) -> Option<&'static str> {
-        match self {
-            Self::Invalid { rule, .. } => Some(rule.id()),
-            Self::Truncated(_) | Self::TruncatedData { .. } => Some(TRUNCATED),
-            Self::Unsupported { what, .. } => Some(what.id()),
-            Self::Limit(limit) => Some(limit.limit),
-            Self::Source(error) => error.rule_id(),
-            #[cfg(feature = "std")]
-            Self::InFile { error, .. } => error.rule_id(),
-            _ => None,
-        }
-    }
-
-    /// Where in the file it went wrong.
-    pub fn at(&self) -> Option<At> {
-        match self {
-            Self::Invalid { at, .. } | Self::Unsupported { at, .. } => Some(*at),
-            Self::Truncated(truncated) | Self::TruncatedData { truncated, .. } => {
-                Some(truncated.at)
-            }
-            Self::Limit(limit) => Some(limit.at),
-            Self::Source(error) => error.at(),
-            #[cfg(feature = "std")]
-            Self::InFile { error, .. } => error.at(),
-            _ => None,
-        }
-    }
-
-    /// The same error about the file at `path`; errors that name their path already stay.
-    #[cfg(feature = "std")]
-    pub(crate) fn in_file(self, path: &std::path::Path) -> Self {
-        match self {
-            Self::File(_) | Self::InFile { .. } | Self::Source(SourceError::File(_)) => self,
-            error => Self::InFile {
-                path: path.to_path_buf(),
-                error: Box::new(error),
-            },
-        }
-    }
-}
-
-impl Failure for Error {
-    fn kind(&self) -> Kind {
-        self.kind()
-    }
-
-    fn rule_id(&self) -> Option<&'static str> {
-        self.rule_id()
-    }
-
-    fn at(&self) -> Option<At> {
-        self.at()
-    }
-}
-
-impl From<ReadError> for Error {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::Truncated(truncated) => Self::Truncated(truncated),
-            ReadError::Source(source) => Self::Source(source),
-        }
-    }
-}
-
-impl From<TransferError> for Error {
-    fn from(error: TransferError) -> Self {
-        match error {
-            TransferError::Source(source) => Self::Source(source),
-            TransferError::Sink(sink) => Self::Sink(sink),
-            TransferError::Cancelled => Self::Cancelled,
-        }
+impl From<BuildError> for Error {
+    fn from(error: BuildError) -> Self {
+        Self::Build(error)
     }
 }

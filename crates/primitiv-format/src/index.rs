@@ -57,7 +57,7 @@ impl Index {
                 parser.index.shape = Some((dims, shape.batch));
             }
             DataType::Tensor => parser.tensor(Role::Value(0))?,
-            DataType::Parameter => parser.parameter()?,
+            DataType::Parameter => parser.named_parameter()?,
             DataType::Model => parser.model()?,
             DataType::Optimizer => parser.optimizer()?,
         }
@@ -67,10 +67,7 @@ impl Index {
             let rule = Rule::TrailingBytes {
                 count: index.trailing_bytes,
             };
-            return Err(Error::Invalid {
-                rule,
-                at: reader.cursor.at("end"),
-            });
+            return Err(Error::invalid(rule, reader.cursor.at("end")));
         }
         // Two addresses may join to one name; it then stands for the first.
         index.same_named = index.tensors.finish();
@@ -105,9 +102,19 @@ impl Parser<'_, '_> {
         for _ in 0..count {
             self.start_entry();
             self.path()?;
-            self.parameter()?;
+            self.named_parameter()?;
         }
         Ok(())
+    }
+
+    /// A parameter, with errors that name it or its statistic.
+    fn named_parameter(&mut self) -> Result<()> {
+        let parameter = self.parameter();
+        parameter.map_err(|error| match self.path.joined.as_str() {
+            // The value of a Parameter file has no name.
+            "" => error,
+            name => error.of_tensor(name),
+        })
     }
 
     /// Errors name the entry that comes next.
@@ -120,10 +127,7 @@ impl Parser<'_, '_> {
         let at = self.reader.cursor.at("param_key");
         let parts = self.reader.array_len("param_key")?;
         if parts == 0 {
-            return Err(Error::Invalid {
-                rule: Rule::EmptyPath,
-                at,
-            });
+            return Err(Error::invalid(Rule::EmptyPath, at));
         }
         let max = self.options.limits.max_path_parts;
         // A count that the file has no room for is a fault, whatever the limit.
@@ -163,10 +167,7 @@ impl Parser<'_, '_> {
         let batch = self.index.tensors.record(value).batch;
         if batch != 1 {
             let at = At::new(self.reader.cursor.position(), "batch").entry(value as u64);
-            return Err(Error::Invalid {
-                rule: Rule::ValueBatch { got: batch },
-                at,
-            });
+            return Err(Error::invalid(Rule::ValueBatch { got: batch }, at));
         }
         let count = self.reader.uint32("N")?;
         self.check_count(count, 13, "N")?;
@@ -208,19 +209,13 @@ impl Parser<'_, '_> {
         let second = first.saturating_add(second);
         let offset = tensors.record(second).offset;
         let at = At::new(offset, "stat_key").entry(second as u64);
-        let rule = Rule::DuplicateStat;
-        Err(Error::Invalid { rule, at })
+        let error = Error::invalid(Rule::DuplicateStat, at);
+        Err(error.of_tensor(tensors.names.get(second)))
     }
 
     /// A tensor that has the name of the path as it is now.
     fn tensor(&mut self, role: Role) -> Result<()> {
-        let tensor = match StoredTensor::parse(self.reader) {
-            Err(Error::Truncated(truncated)) if truncated.at.field == "data" => {
-                let tensor = boxed(&self.path.joined);
-                return Err(Error::TruncatedData { tensor, truncated });
-            }
-            parsed => parsed?,
-        };
+        let tensor = StoredTensor::parse(self.reader)?;
         let tensors = &mut self.index.tensors;
         if let Some(cuts) = &self.path.kept {
             tensors.push_dotted(cuts.clone());
@@ -292,10 +287,7 @@ fn unique<T>(configs: &[(Box<str>, T)], field: &'static str) -> Result<()> {
         Ok(_) => Ok(()),
         Err(twice) => {
             let at = At::new(HEADER, field).entry(twice.second as u64);
-            Err(Error::Invalid {
-                rule: Rule::DuplicateConfig,
-                at,
-            })
+            Err(Error::invalid(Rule::DuplicateConfig, at))
         }
     }
 }

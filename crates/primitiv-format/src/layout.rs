@@ -68,32 +68,23 @@ pub(crate) const VERSION: (u32, u32) = (0, 1);
 pub(crate) fn header(source: &dyn Source, reader: &mut Reader<'_>) -> Result<DataType> {
     let at = At::new(0, "ver_major");
     if let Some(about) = era(source)? {
-        return Err(Error::Unsupported {
-            what: Unsupported::Era { about },
-            at,
-        });
+        return Err(Error::unsupported(Unsupported::Era { about }, at));
     }
     let major = reader.uint32("ver_major")?;
     let minor = reader.uint32("ver_minor")?;
     if (major, minor) == (0, DataType::Optimizer.code()) {
         let about = "a trainer file from before version 0.1, with a header of two words";
-        return Err(Error::Unsupported {
-            what: Unsupported::Era { about },
-            at,
-        });
+        return Err(Error::unsupported(Unsupported::Era { about }, at));
     }
     if (major, minor) != VERSION {
-        return Err(Error::Unsupported {
-            what: Unsupported::Version { major, minor },
+        return Err(Error::unsupported(
+            Unsupported::Version { major, minor },
             at,
-        });
+        ));
     }
     let at = reader.cursor.at("data_type");
     let code = reader.uint32("data_type")?;
-    DataType::from_code(code).ok_or(Error::Unsupported {
-        what: Unsupported::DataType { code },
-        at,
-    })
+    DataType::from_code(code).ok_or(Error::unsupported(Unsupported::DataType { code }, at))
 }
 
 /// The generations that are no MessagePack: YAML text, and Protocol Buffers whose fields fill the
@@ -156,10 +147,7 @@ impl StoredShape {
         let at = reader.cursor.at("dims");
         let rank = reader.array_len("dims")?;
         if rank > MAX_RANK {
-            return Err(Error::Invalid {
-                rule: Rule::Rank { got: rank },
-                at,
-            });
+            return Err(Error::invalid(Rule::Rank { got: rank }, at));
         }
         let mut stored = [1u64; MAX_RANK as usize + 1];
         let mut volume = 1u64;
@@ -167,26 +155,17 @@ impl StoredShape {
             let at = reader.cursor.at("dims");
             *dim = reader.uint32("dims")?.into();
             if *dim == 0 {
-                return Err(Error::Invalid {
-                    rule: Rule::Dim,
-                    at,
-                });
+                return Err(Error::invalid(Rule::Dim, at));
             }
             volume = volume.saturating_mul(*dim);
         }
         let at_batch = reader.cursor.at("batch");
         let batch = reader.uint32("batch")?;
         if batch == 0 {
-            return Err(Error::Invalid {
-                rule: Rule::Batch,
-                at: at_batch,
-            });
+            return Err(Error::invalid(Rule::Batch, at_batch));
         }
         if volume.saturating_mul(batch.into()) > MAX_VOLUME {
-            return Err(Error::Invalid {
-                rule: Rule::Volume,
-                at,
-            });
+            return Err(Error::invalid(Rule::Volume, at));
         }
         let last = stored.iter().rposition(|&dim| dim != 1);
         let kept = last.map_or(0, |at| at.saturating_add(1));
@@ -237,10 +216,7 @@ impl StoredTensor {
             reader.skip_data(got, "data")?;
         }
         if got != expected || expected > MAX_DATA {
-            return Err(Error::Invalid {
-                rule: Rule::DataLength { expected, got },
-                at,
-            });
+            return Err(Error::invalid(Rule::DataLength { expected, got }, at));
         }
         reader.skip_data(got, "data")?;
         Ok(Self { shape, offset })

@@ -71,21 +71,23 @@ mod limits;
 mod msgpack;
 mod object;
 mod read;
+mod rule;
 mod tensors;
 mod write;
 
 pub use entry::Entry;
-pub use error::{BuildError, Error, Rule, TRUNCATED, Unsupported};
+pub use error::{BuildError, Error, Primitiv, TRUNCATED};
 pub use layout::DataType;
 pub use limits::Limits;
 pub use object::{LearningState, Model, Object, Optimizer, OptimizerKind, Parameter};
 pub use read::{Archive, ReadOptions};
+pub use rule::{Rule, Unsupported};
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
     At, Bytes, CastError, DType, Element, Entries, Item, Kind, LimitExceeded, Order, Outcome,
-    Report, Shape, ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value,
-    VerifyOptions, WriteOptions, bf16, f16,
+    Report, Shape, ShapeError, SinkError, Source, SourceError, Tensor, Truncated, UsageError,
+    Value, VerifyOptions, WriteOptions, bf16, f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};

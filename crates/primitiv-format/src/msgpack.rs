@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
 
     /// A uint32, which is always `CE` and four bytes.
     pub(crate) fn uint32(&mut self, field: &'static str) -> Result<u32> {
-        self.marker(field, "uint32", |marker| {
+        self.marker(field, "a uint32", |marker| {
             (marker == Marker::U32).then_some(0)
         })?;
         Ok(u32::from_be_bytes(self.cursor.array(field)?))
@@ -60,7 +60,7 @@ impl<'a> Reader<'a> {
 
     /// A float, which is always `CA` and four bytes; its bits.
     pub(crate) fn float(&mut self, field: &'static str) -> Result<f32> {
-        self.marker(field, "float32", |marker| {
+        self.marker(field, "a float32", |marker| {
             (marker == Marker::F32).then_some(0)
         })?;
         Ok(f32::from_be_bytes(self.cursor.array(field)?))
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
 
     /// The length of an array.
     pub(crate) fn array_len(&mut self, field: &'static str) -> Result<u32> {
-        self.length(field, "array", |marker| match marker {
+        self.length(field, "an array", |marker| match marker {
             Marker::FixArray(len) => Some(Length::Given(len.into())),
             Marker::Array16 => Some(Length::Two),
             Marker::Array32 => Some(Length::Four),
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
 
     /// The length of a map.
     pub(crate) fn map_len(&mut self, field: &'static str) -> Result<u32> {
-        self.length(field, "map", |marker| match marker {
+        self.length(field, "a map", |marker| match marker {
             Marker::FixMap(len) => Some(Length::Given(len.into())),
             Marker::Map16 => Some(Length::Two),
             Marker::Map32 => Some(Length::Four),
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
 
     /// The length of a bin; its bytes are next.
     pub(crate) fn bin_len(&mut self, field: &'static str) -> Result<u32> {
-        self.length(field, "bin", |marker| match marker {
+        self.length(field, "a bin", |marker| match marker {
             Marker::Bin8 => Some(Length::One),
             Marker::Bin16 => Some(Length::Two),
             Marker::Bin32 => Some(Length::Four),
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
 
     /// A str.
     pub(crate) fn str(&mut self, field: &'static str) -> Result<&str> {
-        let len = self.length(field, "str", |marker| match marker {
+        let len = self.length(field, "a str", |marker| match marker {
             Marker::FixStr(len) => Some(Length::Given(len.into())),
             Marker::Str8 => Some(Length::One),
             Marker::Str16 => Some(Length::Two),
@@ -111,10 +111,7 @@ impl<'a> Reader<'a> {
         check_index_memory(len.into())?;
         core::str::from_utf8(bytes).map_err(|error| {
             let offset = at.offset.saturating_add(error.valid_up_to() as u64);
-            Error::Invalid {
-                rule: Rule::Utf8,
-                at: tensor_core::At { offset, ..at },
-            }
+            Error::invalid(Rule::Utf8, tensor_core::At { offset, ..at })
         })
     }
 
@@ -129,8 +126,8 @@ impl<'a> Reader<'a> {
         self.cursor.expect_up_to(header.max(least));
         let at = self.cursor.at(field);
         let got = self.cursor.u8(field)?;
-        let rule = Rule::Type { expected, got };
-        read(Marker::from_u8(got)).ok_or(Error::Invalid { rule, at })
+        let fault = || Error::invalid(Rule::Type { expected, got }, at);
+        read(Marker::from_u8(got)).ok_or_else(fault)
     }
 
     fn length(

@@ -13,7 +13,7 @@ use crate::index::Index;
 use crate::layout::DataType;
 use crate::object::{Model, Object, Parameter};
 use crate::tensors::Role;
-use crate::{BuildError, Error, Limits, Result};
+use crate::{BuildError, Error, Limits, Result, UsageError};
 
 /// How to open a file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -177,7 +177,7 @@ impl Archive {
     /// read into an aligned buffer.
     ///
     /// # Errors
-    /// [`BuildError::ForeignEntry`] where the entry is another archive's, or what the source fails
+    /// [`UsageError::ForeignEntry`] where the entry is another archive's, or what the source fails
     /// with.
     pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
         let data = self.source.read(self.locate(entry)?)?;
@@ -194,12 +194,12 @@ impl Archive {
     /// Reads a tensor's little-endian bytes into `out`, which has its exact length.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and [`BuildError::BufferLength`].
+    /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let range = self.locate(entry)?;
         let (expected, got) = (entry.len(), out.len() as u64);
         if expected != got {
-            return Err(BuildError::BufferLength { expected, got }.into());
+            return Err(UsageError::BufferLength { expected, got }.into());
         }
         Ok(self.source.read_into(range.start, out)?)
     }
@@ -260,7 +260,7 @@ impl Archive {
 
     fn locate(&self, entry: Entry<'_>) -> Result<Range<u64>, Error> {
         if !entry.is_of(&self.index) {
-            return Err(BuildError::ForeignEntry.into());
+            return Err(UsageError::ForeignEntry.into());
         }
         Ok(entry.range())
     }

@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
     #[cold]
     pub(crate) fn fail<T>(&self, rule: Rule) -> Result<T> {
         let at = self.at();
-        Err(Error::Invalid { rule, at })
+        Err(Error::invalid(rule, at))
     }
 
     /// The next `N` bytes.

@@ -12,7 +12,7 @@ use crate::checksum::{Checksum, Hasher};
 use crate::encoding::Encoding;
 use crate::tensors::Obstacle;
 use crate::verify::{compared, outcome_of};
-use crate::{Archive, BuildError, Entry, Error, Result, Rule, Unsupported, v2};
+use crate::{Archive, Entry, Error, Result, Rule, Unsupported, v2};
 
 /// Truth values, of which each is looked at when it is read.
 struct Truth {
@@ -26,7 +26,7 @@ impl Truth {
             return Ok(());
         }
         let (rule, at) = (Rule::BoolValue, self.at);
-        Err(SourceError::failure(Error::Invalid { rule, at }))
+        Err(SourceError::failure(Error::invalid(rule, at)))
     }
 }
 
@@ -108,7 +108,7 @@ impl Archive {
             _ => {
                 let _ = decoded;
                 let what = Unsupported::ZstdDisabled;
-                Err(Error::Unsupported { what, at })
+                Err(Error::unsupported(what, at))
             }
         }
     }
@@ -131,7 +131,10 @@ impl Archive {
         }
         let item = Item::new(entry.name(), Outcome::Unsupported);
         match entry.unsupported() {
-            Some(error) => Ok(item.with_note(outcome_of(error)?.1)),
+            Some((what, at)) => {
+                let (_, note) = outcome_of(Error::unsupported(what, at))?;
+                Ok(item.with_note(note))
+            }
             None => Ok(item),
         }
     }
@@ -140,11 +143,16 @@ impl Archive {
     pub(crate) fn verify_decoded(&self, entry: Entry<'_>, ticker: &Ticker<'_>) -> Result<Item> {
         let unsupported = entry.unsupported();
         let obstacle = entry.part().and_then(|part| part.obstacle);
-        let has_bytes = obstacle.is_none_or(Obstacle::leaves_bytes);
-        if let Some(error) = unsupported_without(&unsupported, has_bytes) {
-            let (outcome, note) = outcome_of(error)?;
-            return Ok(Item::new(entry.name(), outcome).with_note(note));
-        }
+        let has_bytes = obstacle.is_none_or(Obstacle::leaves_bytes)
+            && !matches!(&unsupported, Some((Unsupported::ZstdDisabled, _)));
+        let unsupported = unsupported.map(|(what, at)| Error::unsupported(what, at));
+        let unsupported = match unsupported {
+            Some(error) if !has_bytes => {
+                let (outcome, note) = outcome_of(error)?;
+                return Ok(Item::new(entry.name(), outcome).with_note(note));
+            }
+            unsupported => unsupported,
+        };
         let mut item = match self.check_decoded_bytes(entry, ticker) {
             Ok(item) => item,
             Err(error) => {
@@ -165,7 +173,7 @@ impl Archive {
     fn check_decoded_bytes(&self, entry: Entry<'_>, ticker: &Ticker<'_>) -> Result<Item> {
         let fail = |rule: Rule| {
             let at = entry.at("data");
-            Err(Error::Invalid { rule, at })
+            Err(Error::invalid(rule, at))
         };
         let decoded = match entry.part().and_then(|part| part.decoded) {
             Some(decoded) => decoded,
@@ -255,7 +263,7 @@ impl Archive {
         let mut indices = Numbers::new(self.data(entry)?, width);
         let fail = |rule: Rule| {
             let at = entry.at("data");
-            Err(Error::Invalid { rule, at })
+            Err(Error::invalid(rule, at))
         };
         let count = indices.count();
         let mut end = pointers.next()?.unwrap_or(0);
@@ -280,24 +288,6 @@ impl Archive {
             true => Ok(()),
             false => fail(Rule::CsrIndptr),
         }
-    }
-}
-
-/// The error of an entry whose bytes can't be had at all.
-fn unsupported_without(unsupported: &Option<Error>, has_bytes: bool) -> Option<Error> {
-    match unsupported {
-        Some(Error::Unsupported { what, at }) if !has_bytes => {
-            let (what, at) = (what.clone(), *at);
-            Some(Error::Unsupported { what, at })
-        }
-        Some(Error::Unsupported { what, at }) if *what == Unsupported::ZstdDisabled => {
-            let (what, at) = (Unsupported::ZstdDisabled, *at);
-            Some(Error::Unsupported { what, at })
-        }
-        Some(Error::Build(BuildError::ForeignEntry)) => {
-            Some(Error::Build(BuildError::ForeignEntry))
-        }
-        _ => None,
     }
 }
 

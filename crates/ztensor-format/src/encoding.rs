@@ -305,7 +305,7 @@ mod frames {
 
         fn fail<T>(&self, rule: Rule) -> Result<T> {
             let at = self.at;
-            Err(Error::Invalid { rule, at })
+            Err(Error::invalid(rule, at))
         }
     }
 
@@ -483,7 +483,7 @@ mod frames {
         }
         let message = get_error_name(code);
         let rule = Rule::ZstdFrame { message };
-        Error::Invalid { rule, at }
+        Error::invalid(rule, at)
     }
 
     impl<'a> Reader<'a> {
@@ -548,7 +548,7 @@ mod frames {
 
         fn fail<T>(&self, rule: Rule) -> Result<T> {
             let at = self.at;
-            Err(Error::Invalid { rule, at })
+            Err(Error::invalid(rule, at))
         }
     }
 

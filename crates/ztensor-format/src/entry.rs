@@ -13,7 +13,7 @@ use crate::index::Index;
 #[cfg(feature = "generations")]
 use crate::tensors::{Object, Obstacle, Part};
 use crate::tensors::{Record, Uncommon};
-use crate::{Error, Generation, Unsupported, cbor, dtype};
+use crate::{Generation, Unsupported, cbor, dtype};
 
 /// One tensor of an [`Archive`](crate::Archive), as the index describes it: a view of the index, as cheap to
 /// copy as a reference.
@@ -251,13 +251,13 @@ impl<'a> Entry<'a> {
     }
 
     /// Why the tensor can't be read, if so.
-    pub(crate) fn unsupported(self) -> Option<Error> {
+    pub(crate) fn unsupported(self) -> Option<(Unsupported, At)> {
         #[cfg(feature = "generations")]
         let is_part = match self.part() {
             Some(part) => {
                 if let Some(what) = part.obstacle.map(|obstacle| self.obstacle(obstacle)) {
                     let at = self.at("data");
-                    return Some(Error::Unsupported { what, at });
+                    return Some((what, at));
                 }
                 true
             }
@@ -286,7 +286,7 @@ impl<'a> Entry<'a> {
             }
         };
         let at = self.at(field);
-        Some(Error::Unsupported { what, at })
+        Some((what, at))
     }
 }
 

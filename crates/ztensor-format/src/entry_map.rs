@@ -39,6 +39,25 @@ struct EntryMap<'a> {
     custom: Vec<Range<usize>>,
 }
 
+impl EntryMap<'_> {
+    /// One without fields, at this position.
+    fn new(ordinal: usize) -> Self {
+        Self {
+            name: Cow::Borrowed(""),
+            offset: 0,
+            size: 0,
+            dtype: None,
+            layout: Layout::Absent,
+            shape: ShapeId::NONE,
+            encoding: Encoding::Raw,
+            endianness: None,
+            checksum: None,
+            uncommon: Uncommon::new(ordinal),
+            custom: Vec::new(),
+        }
+    }
+}
+
 /// Parses one entry after another, with memory that they share.
 #[derive(Debug)]
 pub(crate) struct EntryParser {
@@ -66,18 +85,37 @@ impl EntryParser {
     /// Adds the next entry; `false` for the break that ends an `indefinite` array.
     pub(crate) fn parse(&mut self, reader: &mut Reader<'_>, indefinite: bool) -> Result<bool> {
         let (at, dims_before) = (reader.at(), self.dims_total);
-        match self.parse_map(reader, indefinite) {
-            Ok(None) => Ok(false),
-            Ok(Some(map)) => {
-                self.check_data(&map, at)?;
-                self.add(&map, reader)?;
-                Ok(true)
-            }
+        let Some(left) = Self::start(reader, indefinite)? else {
+            return Ok(false);
+        };
+        let mut map = EntryMap::new(self.tensors.len());
+        let parsed = self.parse_fields(reader, left, &mut map);
+        let checked = parsed.and_then(|()| self.check_data(&map, at));
+        match checked.and_then(|()| self.add(&map, reader)) {
+            Ok(()) => Ok(true),
             Err(error) => {
                 // It may be parsed again, with more bytes at hand.
                 self.dims_total = dims_before;
-                Err(error)
+                match map.name.is_empty() {
+                    true => Err(error),
+                    false => Err(error.of_tensor(&map.name)),
+                }
             }
+        }
+    }
+
+    /// The start of an entry: how many fields it has, where that is said; `None` for a break.
+    #[inline]
+    fn start(reader: &mut Reader<'_>, indefinite: bool) -> Result<Option<Option<u64>>> {
+        reader.field = "entry";
+        if reader.skip(&[cbor::MAP_START]) {
+            return Ok(Some(None));
+        }
+        match reader.item()? {
+            Header::Map(len) => Ok(Some(len)),
+            Header::Break if indefinite => Ok(None),
+            Header::Break => reader.fail(Rule::CborBreak),
+            _ => reader.fail(Rule::EntryType),
         }
     }
 
@@ -85,7 +123,7 @@ impl EntryParser {
     fn check_data(&self, map: &EntryMap<'_>, at: At) -> Result<()> {
         let fail = |field, rule| {
             let at = At { field, ..at };
-            Err(Error::Invalid { rule, at })
+            Err(Error::invalid(rule, at))
         };
         let (offset, size, index_start) = (map.offset, map.size, self.index_start);
         if offset.checked_rem(ALIGN) != Some(0) {
@@ -150,35 +188,13 @@ impl EntryParser {
         Ok(())
     }
 
-    fn parse_map<'a>(
+    /// The fields of an entry, all that are `left` or up to a break.
+    fn parse_fields<'a>(
         &mut self,
         reader: &mut Reader<'a>,
-        indefinite: bool,
-    ) -> Result<Option<EntryMap<'a>>> {
-        reader.field = "entry";
-        let mut left = if reader.skip(&[cbor::MAP_START]) {
-            None
-        } else {
-            match reader.item()? {
-                Header::Map(len) => len,
-                Header::Break if indefinite => return Ok(None),
-                Header::Break => return reader.fail(Rule::CborBreak),
-                _ => return reader.fail(Rule::EntryType),
-            }
-        };
-        let mut entry = EntryMap {
-            name: Cow::Borrowed(""),
-            offset: 0,
-            size: 0,
-            dtype: None,
-            layout: Layout::Absent,
-            shape: ShapeId::NONE,
-            encoding: Encoding::Raw,
-            endianness: None,
-            checksum: None,
-            uncommon: Uncommon::new(self.tensors.len()),
-            custom: Vec::new(),
-        };
+        mut left: Option<u64>,
+        entry: &mut EntryMap<'a>,
+    ) -> Result<()> {
         let mut seen = 0u16;
         let mut custom_keys = Vec::new();
         let mut budget = Budget::new(self.limits.max_custom_items);
@@ -193,7 +209,7 @@ impl EntryParser {
             }
             let expected = order.next().copied();
             if let Some(field) = expected.filter(|field| reader.skip(field.encoded_key())) {
-                self.field(reader, field, &mut seen, &mut entry)?;
+                self.field(reader, field, &mut seen, entry)?;
                 continue;
             }
             if left.is_none() && reader.skip(&[cbor::BREAK]) {
@@ -223,21 +239,19 @@ impl EntryParser {
             };
             // One that is left out is followed by the one after it.
             order.by_ref().find(|&&passed| passed == field);
-            self.field(reader, field, &mut seen, &mut entry)?;
+            self.field(reader, field, &mut seen, entry)?;
         }
-        if seen & REQUIRED != REQUIRED {
-            let missing = Field::ALL
-                .into_iter()
-                .find(|field| REQUIRED & !seen & field.bit() != 0);
-            let field = missing.unwrap_or(Field::Name);
-            reader.field = field.key();
-            return reader.fail(Rule::Missing { field });
+        for (field, rule) in REQUIRED {
+            if seen & field.bit() == 0 {
+                reader.field = field.key();
+                return reader.fail(rule);
+            }
         }
         if custom_keys.len() > 1 && NameTable::of(&custom_keys, |key| key).is_err() {
             reader.field = "key";
             return reader.fail(Rule::EntryDuplicateKey);
         }
-        Ok(Some(entry))
+        Ok(())
     }
 
     /// The value of `field`, whose key was just read.
@@ -292,7 +306,7 @@ impl EntryParser {
             (Field::Size, Header::Positive(size)) => entry.size = size,
             (Field::Shape, Header::Array(len)) => entry.shape = self.shape(reader, len)?,
             (Field::Offset | Field::Size | Field::Shape, _) => {
-                return reader.fail(Rule::Type { field });
+                return reader.fail(field.of_other_type());
             }
             (_, Header::Text(len)) => {
                 let text = reader.text_bytes(len)?;
@@ -303,7 +317,7 @@ impl EntryParser {
                 Field::Layout | Field::DataEndianness | Field::Checksum,
                 Header::Simple(NULL | UNDEFINED),
             ) => {}
-            _ => return reader.fail(Rule::Type { field }),
+            _ => return reader.fail(field.of_other_type()),
         }
         Ok(())
     }
@@ -397,13 +411,15 @@ impl EntryParser {
 const NULL: u8 = 22;
 const UNDEFINED: u8 = 23;
 
-/// Section 4, "Required Fields".
-const REQUIRED: u16 = Field::Name.bit()
-    | Field::Offset.bit()
-    | Field::Size.bit()
-    | Field::DType.bit()
-    | Field::Shape.bit()
-    | Field::Encoding.bit();
+/// Section 4, "Required Fields", and the rule that each breaks which is not there.
+const REQUIRED: [(Field, Rule); 6] = [
+    (Field::Name, Rule::NameMissing),
+    (Field::Offset, Rule::OffsetMissing),
+    (Field::Size, Rule::SizeMissing),
+    (Field::DType, Rule::DTypeMissing),
+    (Field::Shape, Rule::ShapeMissing),
+    (Field::Encoding, Rule::EncodingMissing),
+];
 
 /// The same bytes as text.
 #[inline]

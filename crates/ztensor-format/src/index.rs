@@ -100,12 +100,12 @@ impl Index {
         drop(text);
 
         let mut tensors = parser.tensors;
-        tensors.finish().map_err(|twice| Error::Invalid {
-            rule: Rule::NameDuplicate {
-                first: twice.first as u64,
-            },
-            at: At::new(start, "name").entry(twice.second as u64),
-        })?;
+        if let Err(twice) = tensors.finish() {
+            let first = twice.first as u64;
+            let at = At::new(start, "name").entry(twice.second as u64);
+            let error = Error::invalid(Rule::NameDuplicate { first }, at);
+            return Err(error.of_tensor(tensors.names.get(twice.second)));
+        }
         Ok(Self {
             tensors,
             #[cfg(feature = "zstd")]
@@ -131,7 +131,7 @@ fn index_range(source: &dyn Source) -> Result<Range<u64>> {
     if got == 0 || got > max {
         let rule = Rule::IndexSize { got, max };
         let at = At::new(footer, "Total CBOR Blob Size");
-        return Err(Error::Invalid { rule, at });
+        return Err(Error::invalid(rule, at));
     }
     Ok(footer.saturating_sub(got)..footer)
 }

@@ -105,11 +105,18 @@ impl Field {
         })
     }
 
-    pub(crate) const fn expects(self) -> &'static str {
+    /// The rule that a value of another type breaks.
+    pub(crate) const fn of_other_type(self) -> Rule {
         match self {
-            Self::Offset | Self::Size => "an unsigned integer",
-            Self::Shape => "an array",
-            _ => "text",
+            Self::Name => Rule::NameType,
+            Self::Offset => Rule::OffsetType,
+            Self::Size => Rule::SizeType,
+            Self::DType => Rule::DTypeType,
+            Self::Layout => Rule::LayoutType,
+            Self::Shape => Rule::ShapeType,
+            Self::Encoding => Rule::EncodingType,
+            Self::DataEndianness => Rule::DataEndiannessType,
+            Self::Checksum => Rule::ChecksumType,
         }
     }
 
@@ -180,7 +187,7 @@ pub(crate) fn check_magic(source: &dyn Source) -> Result<Magic> {
     let size = source.size();
     let at = At::new(0, "magic");
     let truncated = |needed| {
-        Err(Error::Truncated(Truncated {
+        Err(Error::from(Truncated {
             at,
             needed,
             available: size,
@@ -208,13 +215,13 @@ pub(crate) fn check_magic(source: &dyn Source) -> Result<Magic> {
         }
         _ => {
             let rule = Rule::Magic { got: magic };
-            return Err(Error::Invalid { rule, at });
+            return Err(Error::invalid(rule, at));
         }
     };
     let what = Unsupported::Version {
         about: about.into(),
     };
-    Err(Error::Unsupported { what, at })
+    Err(Error::unsupported(what, at))
 }
 
 /// 1.0 ends in the size of its manifest, 1.1 and 1.2 repeat the magic behind that. All three say

@@ -89,6 +89,7 @@ mod limits;
 #[cfg(feature = "generations")]
 mod manifest;
 mod read;
+mod rule;
 #[cfg(all(feature = "generations", feature = "zstd"))]
 mod seekable;
 mod tensors;
@@ -103,18 +104,19 @@ mod write;
 pub use checksum::{Algorithm, Checksum};
 pub use encoding::{Encoding, Endianness, Layout};
 pub use entry::{CustomField, Entry};
-pub use error::{BuildError, Error, Rule, TRUNCATED, Unsupported};
+pub use error::{BuildError, Error, TRUNCATED, Ztensor};
 pub use layout::{Field, Generation, MAGIC};
 pub use limits::Limits;
 #[cfg(feature = "generations")]
 pub use manifest::Shard;
 pub use read::{Archive, ReadOptions};
+pub use rule::{Rule, Unsupported};
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
     At, Bytes, CastError, DType, Element, Entries, Item, Kind, LimitExceeded, Order, Outcome,
-    Report, Shape, ShapeError, SinkError, Source, SourceError, Tensor, Truncated, Value,
-    VerifyOptions, WriteOptions, bf16, f16,
+    Report, Shape, ShapeError, SinkError, Source, SourceError, Tensor, Truncated, UsageError,
+    Value, VerifyOptions, WriteOptions, bf16, f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};

@@ -91,7 +91,7 @@ pub(crate) fn field(source: &dyn Source, offset: u64) -> Result<u64> {
 
 pub(crate) fn truncated(field: &'static str, needed: u64, available: u64) -> Error {
     let at = At::new(0, field);
-    Error::Truncated(Truncated {
+    Error::from(Truncated {
         at,
         needed,
         available,

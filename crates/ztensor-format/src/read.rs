@@ -15,7 +15,7 @@ use crate::encoding::Encoding;
 use crate::index::Index;
 #[cfg(feature = "generations")]
 use crate::manifest::{About, Shard};
-use crate::{BuildError, Entry, Error, Generation, Limits, Result, Rule};
+use crate::{BuildError, Entry, Error, Generation, Limits, Result, Rule, UsageError};
 
 /// How to open a file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -187,15 +187,18 @@ impl Archive {
     ///
     /// # Errors
     /// [`Error::Unsupported`] where the dtype, encoding or layout is unknown, [`Error::Invalid`]
-    /// where compressed data is damaged, [`BuildError::ForeignEntry`] where the entry is another
+    /// where compressed data is damaged, [`UsageError::ForeignEntry`] where the entry is another
     /// archive's, or what the source fails with.
     pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
-        let (dtype, stored) = self.locate(entry)?;
+        let (dtype, stored) = self.named(entry)?;
         let data = match stored {
             Stored::Raw(window) => window.read(0..window.size())?,
             Stored::Swapped(swapped) => swapped.read(0..swapped.size())?,
             #[cfg(feature = "zstd")]
-            Stored::Zstd(blob) => blob.decode()?,
+            Stored::Zstd(blob) => {
+                let data = blob.decode();
+                data.map_err(|error| error.of_tensor(entry.name()))?
+            }
             #[cfg(feature = "generations")]
             Stored::Ruled(source) => source.read(0..source.size())?,
         };
@@ -210,18 +213,21 @@ impl Archive {
     /// Reads a tensor's little-endian bytes into `out`, which has its exact length.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and [`BuildError::BufferLength`].
+    /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
-        let (_, stored) = self.locate(entry)?;
+        let (_, stored) = self.named(entry)?;
         let (expected, got) = (entry.nbytes().unwrap_or(0), out.len() as u64);
         if expected != got {
-            return Err(BuildError::BufferLength { expected, got }.into());
+            return Err(UsageError::BufferLength { expected, got }.into());
         }
         match stored {
             Stored::Raw(window) => Ok(window.read_into(0, out)?),
             Stored::Swapped(swapped) => Ok(swapped.read_into(0, out)?),
             #[cfg(feature = "zstd")]
-            Stored::Zstd(blob) => blob.decode_into(out),
+            Stored::Zstd(blob) => {
+                let decoded = blob.decode_into(out);
+                decoded.map_err(|error| error.of_tensor(entry.name()))
+            }
             #[cfg(feature = "generations")]
             Stored::Ruled(source) => Ok(source.read_into(0, out)?),
         }
@@ -237,7 +243,7 @@ impl Archive {
     /// # Errors
     /// As [`read`](Self::read), as far as the index tells.
     pub fn data(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
-        Ok(match self.locate(entry)?.1 {
+        Ok(match self.named(entry)?.1 {
             Stored::Raw(window) => Arc::new(window),
             Stored::Swapped(swapped) => Arc::new(swapped),
             #[cfg(feature = "zstd")]
@@ -250,11 +256,11 @@ impl Archive {
     /// A tensor's bytes as the file stores them, whatever its dtype, layout or encoding.
     ///
     /// # Errors
-    /// [`BuildError::ForeignEntry`] where the entry is another archive's, what [`data`](Self::data) says
+    /// [`UsageError::ForeignEntry`] where the entry is another archive's, what [`data`](Self::data) says
     /// where the bytes are in another file, or what the source fails with.
     pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         if !entry.is_of(&self.index) {
-            return Err(BuildError::ForeignEntry.into());
+            return Err(UsageError::ForeignEntry.into());
         }
         let range = entry.range();
         match Window::new(self.source.clone(), range) {
@@ -278,18 +284,24 @@ impl Archive {
         Ok(())
     }
 
+    /// Where the entry's bytes are, with errors that name the tensor.
+    fn named(&self, entry: Entry<'_>) -> Result<(DType, Stored)> {
+        let located = self.locate(entry);
+        located.map_err(|error| error.of_tensor(entry.name()))
+    }
+
     /// Where the entry's bytes are, after checking that it is ours and can be read.
     pub(crate) fn locate(&self, entry: Entry<'_>) -> Result<(DType, Stored)> {
         if !entry.is_of(&self.index) {
-            return Err(BuildError::ForeignEntry.into());
+            return Err(UsageError::ForeignEntry.into());
         }
-        if let Some(error) = entry.unsupported() {
-            return Err(error);
+        if let Some((what, at)) = entry.unsupported() {
+            return Err(Error::unsupported(what, at));
         }
         let Some((dtype, decoded)) = entry.dense_len() else {
             let rule = Rule::ShapeOverflow;
             let at = entry.at("shape");
-            return Err(Error::Invalid { rule, at });
+            return Err(Error::invalid(rule, at));
         };
         #[cfg(feature = "generations")]
         if self.generation() == Generation::V2 {

@@ -42,7 +42,7 @@ impl Seekable {
         max_window: u64,
         at: At,
     ) -> Result<Self> {
-        let fail = |rule| Err(Error::Invalid { rule, at });
+        let fail = |rule| Err(Error::invalid(rule, at));
         let offset = range.start;
         let stored = Window::new(source.clone(), range)?;
         let size = stored.size();
@@ -174,7 +174,7 @@ impl Seekable {
             };
             if len == 0 {
                 let rule = Rule::SeekSum;
-                return Err(Error::Invalid { rule, at: self.at });
+                return Err(Error::invalid(rule, self.at));
             }
             now.copy_from_slice(piece);
             offset += len as u64;

@@ -157,7 +157,7 @@ impl<'a> Text<'a> {
 
     pub(crate) fn fail<T>(&self, rule: Rule) -> Result<T> {
         let at = self.at();
-        Err(Error::Invalid { rule, at })
+        Err(Error::invalid(rule, at))
     }
 
     fn reader(&self) -> Reader<'_> {

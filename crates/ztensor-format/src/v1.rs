@@ -87,7 +87,9 @@ pub(crate) fn parse(
         parser.reader.entry = Some(count);
         count = count.saturating_add(1);
         let object = parser.object(name)?;
-        reader.object(&object)?;
+        reader
+            .object(&object)
+            .map_err(|error| error.of_tensor(&object.name))?;
     }
     Ok((reader.assembly, about, start))
 }
@@ -118,7 +120,7 @@ fn frame(source: &dyn Source) -> Result<(Range<u64>, bool)> {
     if got == 0 || got > max {
         let rule = Rule::ManifestSize { got, max };
         let at = At::new(place, "manifest size");
-        return Err(Error::Invalid { rule, at });
+        return Err(Error::invalid(rule, at));
     }
     Ok((place.saturating_sub(got)..place, repeated))
 }
@@ -130,7 +132,7 @@ fn generation_of(version: &str, at: u64) -> Result<Generation> {
     let major = parts.next().unwrap_or_default();
     if major.is_empty() || !major.bytes().all(|digit| digit.is_ascii_digit()) {
         let rule = Rule::VersionSyntax;
-        return Err(Error::Invalid { rule, at });
+        return Err(Error::invalid(rule, at));
     }
     if major.trim_start_matches('0') != "1" {
         let version: alloc::string::String = version.chars().take(40).collect();
@@ -138,7 +140,7 @@ fn generation_of(version: &str, at: u64) -> Result<Generation> {
         let what = Unsupported::Version {
             about: about.into(),
         };
-        return Err(Error::Unsupported { what, at });
+        return Err(Error::unsupported(what, at));
     }
     Ok(match parts.next() {
         Some("0" | "1") | None => Generation::V1_1,
@@ -161,7 +163,7 @@ struct Reader<'a> {
 
 fn fail<T>(at: At, field: &'static str, rule: Rule) -> Result<T> {
     let at = At { field, ..at };
-    Err(Error::Invalid { rule, at })
+    Err(Error::invalid(rule, at))
 }
 
 impl Reader<'_> {

@@ -29,7 +29,7 @@ pub(crate) const CSR: &str = "zt.sparse_csr/1";
 
 fn fail<T>(at: At, field: &'static str, rule: Rule) -> Result<T> {
     let at = At { field, ..at };
-    Err(Error::Invalid { rule, at })
+    Err(Error::invalid(rule, at))
 }
 
 /// Parses a file whose first eight bytes were looked at.
@@ -55,7 +55,7 @@ pub(crate) fn parse(
         let what = Unsupported::Version {
             about: about.into(),
         };
-        return Err(Error::Unsupported { what, at });
+        return Err(Error::unsupported(what, at));
     }
     let (offset, length, hash) = (word(0)?, word(8)?, word(16)?);
     let place = offset..offset.saturating_add(length);
@@ -155,7 +155,8 @@ impl Reader {
             parser.reader.entry = Some(count);
             count = count.saturating_add(1);
             let object = parser.object(name)?;
-            self.object(&object)?;
+            self.object(&object)
+                .map_err(|error| error.of_tensor(&object.name))?;
         }
         about.shards = core::mem::take(&mut self.shards);
         Ok(about)

@@ -274,14 +274,17 @@ impl Assembly {
         }
         match self.tensors.finish() {
             Ok(()) => Ok(self.tensors),
-            Err(twice) => Err(self.duplicate(twice.second)),
+            Err(twice) => {
+                let name = self.tensors.names.get(twice.second);
+                Err(self.duplicate(twice.second, name))
+            }
         }
     }
 
-    fn duplicate(&self, position: usize) -> Error {
+    fn duplicate(&self, position: usize, name: &str) -> Error {
         let at = At::new(self.base, "name").entry(position as u64);
         let rule = Rule::ObjectDuplicate;
-        Error::Invalid { rule, at }
+        Error::invalid(rule, at).of_tensor(name)
     }
 
     /// Puts one entry in place of those of each object that can't be listed otherwise. Its components follow
@@ -434,7 +437,8 @@ impl Assembly {
             let group = |at: usize| names.get(at).map_or(own, |&(_, group)| group);
             let (first, second) = (group(twice.first), group(twice.second));
             if first == own && second == own {
-                return Err(self.duplicate(position));
+                let name = names.get(position).map_or("", |(name, _)| name);
+                return Err(self.duplicate(position, name));
             }
             collided.extend([first, second].into_iter().filter(|&group| group != own));
         }

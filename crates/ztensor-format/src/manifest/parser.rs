@@ -323,6 +323,11 @@ impl<'a> Parser<'a> {
     /// The object `name`, whose map comes next.
     pub(crate) fn object(&mut self, name: Cow<'a, str>) -> Result<Object<'a>> {
         self.name(&name)?;
+        let object = self.object_map(name.clone());
+        object.map_err(|error| error.of_tensor(&name))
+    }
+
+    fn object_map(&mut self, name: Cow<'a, str>) -> Result<Object<'a>> {
         let at = self.reader.at();
         let (format_key, parts_key) = match self.is_v2() {
             true => ("layout", "parts"),
