@@ -6,6 +6,7 @@ use std::env;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
+mod api;
 mod assets;
 mod bench;
 mod browser;
@@ -16,6 +17,7 @@ mod fixtures;
 mod fuzz;
 mod pictures;
 mod ports;
+mod programs;
 mod python;
 mod release;
 mod workspace;
@@ -152,6 +154,18 @@ const TASKS: &[Task] = &[
         run: |flags| dependencies::run(!flags.is_empty()),
     },
     Task {
+        name: "api",
+        flag: Some("--check"),
+        help: "writes docs/api, the public interface of each library; --check compares instead",
+        run: |flags| api::run(!flags.is_empty()),
+    },
+    Task {
+        name: "programs",
+        flag: Some("--update"),
+        help: "runs the programs of docs/programs.md; --update writes what they print to the page",
+        run: |flags| programs::run(!flags.is_empty()),
+    },
+    Task {
         name: "deny",
         flag: None,
         help: "licences, sources and advisories of dependencies, where cargo-deny is installed",
@@ -178,9 +192,11 @@ const CI_STEPS: &[Step] = &[
     (TEST_STEP, test),
     ("features", workspace::features),
     ("doc", doc),
+    ("api --check", || api::run(true)),
     ("fixtures --check", || fixtures::run(true)),
     ("msrv", workspace::msrv),
     ("no-std", no_std),
+    ("programs", || programs::run(false)),
     ("browser --if-found", || browser::run(true)),
     ("python --if-found", || python::run(true)),
     ("assets", assets::run),
@@ -204,6 +220,9 @@ const CODECS: [&str; 6] = [
 ];
 
 fn main() -> ExitCode {
+    if let Some(code) = api::as_rustdoc() {
+        return code;
+    }
     let arguments: Vec<String> = env::args().skip(1).collect();
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,

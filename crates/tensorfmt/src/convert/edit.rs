@@ -13,7 +13,7 @@ use crate::{Archive, Entry, Result};
 /// many bytes were written.
 ///
 /// `archive` is the file, opened, and `model` was made of it. The bytes are written in an order in which the
-/// file can be read after every write, as it was or as it will be ([`Patch`]). The index is read, as it
+/// file can be read after every write, as it was or as it will be ([`tensor_core::Patch`]). The index is read, as it
 /// would be, before the first byte: were it not what was asked for, nothing is written.
 ///
 /// ```
