@@ -452,6 +452,11 @@ impl Archive {
     /// The range of an entry's bytes; a salvaging reader opens files that were cut.
     fn range(&self, entry: Entry<'_>, at: At) -> Result<Range<u64>> {
         let (offset, len) = (entry.offset(), entry.record().data_len);
+        let end = offset.checked_add(len);
+        if let Some(end) = end.filter(|&end| end <= self.file_len()) {
+            return Ok(offset..end);
+        }
+        // The shard is looked for only where it is to be named.
         let shard = self.shard(entry).map_or(0, |shard| shard.length);
         let rule = Rule::TidxDataRange { offset, len, shard };
         inside(self.file_len(), offset, len, rule, at)?;
