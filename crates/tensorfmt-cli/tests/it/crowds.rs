@@ -194,7 +194,7 @@ fn many_tensors_of_a_small_index_take_what_they_are_worth() {
 fn the_limit_that_is_named_is_enough() {
     for crowd in ["ztensor-1.1-empty", "ztensor-2-empty"] {
         let scratch = Scratch::new();
-        let (file, allowed) = make(&scratch, crowd, 25_000);
+        let (file, allowed) = make(&scratch, crowd, 40_000);
         let file = file.as_str();
         let refused = bounded(&scratch, allowed, &["convert", file, "o.safetensors"]);
         let limit = limit_of(&refused);
@@ -202,7 +202,7 @@ fn the_limit_that_is_named_is_enough() {
         let converted = scratch.run(&args);
         assert_eq!(converted.code, 0, "{}", converted.err);
         let listed = scratch.run(&["inspect", "o.safetensors"]);
-        assert!(listed.out.ends_with("25000 tensors, 0 values, 0 B\n"));
+        assert!(listed.out.ends_with("40000 tensors, 0 values, 0 B\n"));
         // And no more than was said.
         let (_, peak) = watch(&scratch, &[&args[..], &["--force"]].concat());
         let asked: u64 = limit.split_once('=').unwrap().1.parse().unwrap();
