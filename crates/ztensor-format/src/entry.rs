@@ -50,7 +50,7 @@ impl CustomField {
 }
 
 impl CustomField {
-    /// All of the encoded `pairs`.
+    /// All of the encoded `pairs`, with or without the head of a map.
     pub(crate) fn all(pairs: &Bytes) -> Vec<Self> {
         let pairs = each_pair(pairs).into_iter();
         pairs.map(|(key, cbor)| Self { key, cbor }).collect()

@@ -434,14 +434,18 @@ fn utf8<'a>(reader: &Reader<'_>, text: Cow<'a, [u8]>) -> Result<Cow<'a, str>> {
     }
 }
 
-/// Key and value of every pair of `pairs`, which were parsed before: nothing can fail, and if it did, the
-/// pairs would end.
+/// Key and value of every pair of `pairs`, with or without the head of a map. They were parsed before, so
+/// nothing can fail; if it did, the pairs would end.
 pub(crate) fn each_pair(pairs: &Bytes) -> Vec<(String, Bytes)> {
     let mut fields = Vec::new();
     let mut reader = Reader::new(pairs, 0, u8::MAX);
     while reader.remaining() > 0 {
-        let Ok(Header::Text(len)) = reader.item() else {
-            break;
+        let start = reader.position();
+        let len = match reader.item() {
+            Ok(Header::Text(len)) => len,
+            // No key is one.
+            Ok(Header::Map(_)) if start == 0 => continue,
+            _ => break,
         };
         let Ok(key) = reader.text(len) else { break };
         let start = reader.position();
@@ -501,5 +505,30 @@ impl WrittenEntry<'_> {
             out.extend_from_slice(value);
         }
         out.push(cbor::BREAK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_come_with_and_without_their_map() {
+        let keys = |bytes: &'static [u8]| -> Vec<String> {
+            let pairs = each_pair(&Bytes::from_static(bytes)).into_iter();
+            pairs
+                .map(|(key, value)| {
+                    assert_eq!(value, [1u8].as_slice());
+                    key
+                })
+                .collect()
+        };
+        assert_eq!(keys(b"\x61a\x01\x61b\x01"), ["a", "b"]);
+        assert_eq!(keys(b"\xA2\x61a\x01\x61b\x01"), ["a", "b"]);
+        assert_eq!(keys(b"\xBF\x61a\x01\xFF"), ["a"]);
+        // Tags before a map, and before a key.
+        assert_eq!(keys(b"\xC1\xA1\xC1\x61a\x01"), ["a"]);
+        assert_eq!(keys(b"\xC1\x61a\x01"), ["a"]);
+        assert!(keys(b"").is_empty() && keys(b"\xA0").is_empty());
     }
 }

@@ -25,7 +25,7 @@ pub(crate) const MAX_MANIFEST: u64 = 1 << 30;
 /// What a file says beside its tensors.
 #[derive(Debug, Default)]
 pub(crate) struct About {
-    /// Keys and values as they are encoded.
+    /// The encoded map, empty where there is none.
     pub(crate) attributes: Bytes,
     /// `version` as it is written.
     pub(crate) version: Box<str>,

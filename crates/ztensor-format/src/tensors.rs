@@ -98,7 +98,7 @@ impl Uncommon {
 pub(crate) struct Object {
     pub(crate) format: PieceId,
     pub(crate) shape: ShapeId,
-    /// Keys and values of its attributes as they are encoded.
+    /// The encoded map of its attributes.
     pub(crate) attributes: PieceId,
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct Owner<'a> {
     pub(crate) name: &'a str,
     pub(crate) format: &'a str,
     pub(crate) shape: &'a Shape,
-    /// Keys and values as they are encoded.
+    /// The encoded map, empty where there is none.
     pub(crate) attributes: &'a [u8],
 }
 

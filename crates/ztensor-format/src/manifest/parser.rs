@@ -57,7 +57,7 @@ pub(crate) struct Object<'a> {
     pub(crate) dtype: Option<Cow<'a, str>>,
     pub(crate) format: Cow<'a, str>,
     pub(crate) shape: Shape,
-    /// Keys and values as they are encoded.
+    /// The encoded map, empty where there is none.
     pub(crate) attributes: &'a [u8],
     pub(crate) parts: Vec<Written<'a>>,
     pub(crate) at: At,
@@ -233,21 +233,19 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A map of attributes: the bytes of its pairs, after they were looked at.
+    /// A map of attributes: its bytes, after they were looked at.
     pub(crate) fn attributes(&mut self) -> Result<&'a [u8]> {
+        let start = self.reader.position();
         let header = self.reader.item()?;
         let mut pairs = match header {
             Header::Map(left) => Pairs { left },
             header => return Ok(self.absent(header, "attributes", true)?.unwrap_or_default()),
         };
-        let start = self.reader.position();
-        let mut end = start;
         let mut budget = Budget::new(self.limits.max_custom_items);
         let mut keys = Vec::new();
         while let Some(key) = self.next(&mut pairs, true)? {
             budget.take(&self.reader)?;
             self.reader.walk(&mut Skip, &mut budget)?;
-            end = self.reader.position();
             let Some(key) = key else { continue };
             self.name(&key)?;
             if !self.is_v2() {
@@ -255,7 +253,7 @@ impl<'a> Parser<'a> {
             }
         }
         self.unique(&keys, Rule::ManifestDuplicateKey)?;
-        Ok(self.reader.bytes(start..end))
+        Ok(self.reader.bytes(start..self.reader.position()))
     }
 
     /// Generation 2: what a name may be.
