@@ -19,7 +19,8 @@ struct Program {
 pub(crate) fn run(update: bool) -> Outcome {
     let root = test_data::workspace_root();
     let page = root.join("docs/programs.md");
-    let mut text = fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
+    let mut text =
+        fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
     let programs = programs(&text);
     if programs.is_empty() {
         return Err("docs/programs.md has no program".to_owned());
@@ -30,9 +31,13 @@ pub(crate) fn run(update: bool) -> Outcome {
         if found == program.output {
             continue;
         }
-        let Program { package, output, .. } = &program;
+        let Program {
+            package, output, ..
+        } = &program;
         if !update {
-            return Err(format!("the program of {package} prints\n{found}instead of\n{output}"));
+            return Err(format!(
+                "the program of {package} prints\n{found}instead of\n{output}"
+            ));
         }
         let heading = format!("## `{package}`\n");
         let (before, after) = text.split_once(&heading).unwrap_or_default();
@@ -80,14 +85,20 @@ fn run_one(root: &Path, folder: &Path, program: &Program) -> Result<String, Stri
     write("src/main.rs", &program.code)?;
     // The versions that the workspace has, so that nothing is looked for elsewhere.
     let lock = root.join("Cargo.lock");
-    fs::copy(&lock, home.join("Cargo.lock")).map_err(|error| format!("{}: {error}", lock.display()))?;
+    fs::copy(&lock, home.join("Cargo.lock"))
+        .map_err(|error| format!("{}: {error}", lock.display()))?;
     let mut build: Command = cargo_command(&["build", "--quiet", "--target-dir"]);
-    build.arg(root.join("target/programs")).current_dir(&home);
+    build.arg(root.join("target")).current_dir(&home);
     let status = build.status().map_err(|error| format!("cargo: {error}"))?;
     if !status.success() {
-        return Err(format!("the program of {} does not compile", program.package));
+        return Err(format!(
+            "the program of {} does not compile",
+            program.package
+        ));
     }
-    let run = Command::new(root.join("target/programs/debug/program")).current_dir(&home).output();
+    let run = Command::new(root.join("target/debug/program"))
+        .current_dir(&home)
+        .output();
     let run = run.map_err(|error| format!("the program of {}: {error}", program.package))?;
     let mut found = String::from_utf8_lossy(&run.stdout).into_owned();
     if !run.status.success() {

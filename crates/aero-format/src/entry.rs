@@ -105,6 +105,16 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// Name, dtype and dims: `w f32 [2, 3]`.
+impl fmt::Display for Entry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.dtype() {
+            Some(dtype) => write!(f, "{} {dtype} {}", self.name(), self.shape()),
+            None => write!(f, "{} {} {}", self.name(), self.dtype_code(), self.shape()),
+        }
+    }
+}
+
 impl fmt::Debug for Entry<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")

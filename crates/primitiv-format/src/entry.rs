@@ -121,6 +121,13 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// Name, dtype and dims: `w f32 [2, 3]`.
+impl fmt::Display for Entry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} f32 {}", self.name(), self.shape())
+    }
+}
+
 impl fmt::Debug for Entry<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")

@@ -141,6 +141,16 @@ impl Archive {
         Entries::of(self)
     }
 
+    /// How many tensors there are.
+    pub fn len(&self) -> usize {
+        self.entry_count()
+    }
+
+    /// Whether there is no tensor.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The first tensor of this name.
     pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
         self.entry_at(self.index.tensors.names.find(name)?)
@@ -285,5 +295,14 @@ impl fmt::Debug for Archive {
             .field("data_type", &self.data_type())
             .field("entries", &self.entries().len())
             .finish_non_exhaustive()
+    }
+}
+
+impl<'a> IntoIterator for &'a Archive {
+    type Item = Entry<'a>;
+    type IntoIter = Entries<'a, Archive>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries()
     }
 }

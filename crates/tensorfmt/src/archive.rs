@@ -296,6 +296,16 @@ impl Archive {
         Entries::of(self)
     }
 
+    /// How many tensors there are.
+    pub fn len(&self) -> usize {
+        self.entry_count()
+    }
+
+    /// Whether there is no tensor.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The tensor of this name.
     pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
         with_variant!(self, archive => archive.entry(name))
@@ -305,6 +315,25 @@ impl Archive {
     /// [`metadata_fault`](Self::metadata_fault).
     pub fn metadata(&self) -> Vec<(String, Value)> {
         with_inner!(self, archive => archive.metadata_pairs())
+    }
+
+    /// The first metadata value of this key.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.safetensors");
+    /// # let mut new = tensorfmt::safetensors::Builder::new();
+    /// # new.metadata("step", "7")?.write_file(&path)?;
+    /// let archive = tensorfmt::Archive::open(&path)?;
+    /// assert_eq!(archive.metadata_value("step").unwrap().as_str(), Some("7"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn metadata_value(&self, key: &str) -> Option<Value> {
+        let pairs = self.metadata().into_iter();
+        pairs
+            .into_iter()
+            .find(|(known, _)| known == key)
+            .map(|(_, value)| value)
     }
 
     /// Why [`metadata`](Self::metadata) lacks some, where it does: a chunk of an AERO file that is
@@ -447,6 +476,15 @@ impl HasEntries for Archive {
     }
 }
 
+impl<'a> IntoIterator for &'a Archive {
+    type Item = Entry<'a>;
+    type IntoIter = Entries<'a, Archive>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries()
+    }
+}
+
 /// What a value that can't be there is worth.
 pub(crate) fn never_there<T>(never: &Infallible) -> T {
     match *never {}
@@ -563,6 +601,13 @@ impl<'a> Entry<'a> {
     /// Dims and bytes that the file says once for several entries.
     pub(crate) fn said_once(self) -> u64 {
         with_inner!(self, entry => DescribeEntry::said_once(entry))
+    }
+}
+
+/// Name, dtype and dims: `w f32 [2, 3]`.
+impl fmt::Display for Entry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.name(), self.dtype_name(), self.shape())
     }
 }
 

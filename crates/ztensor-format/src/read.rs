@@ -122,6 +122,16 @@ impl Archive {
         Entries::of(self)
     }
 
+    /// How many tensors there are.
+    pub fn len(&self) -> usize {
+        self.entry_count()
+    }
+
+    /// Whether there is no tensor.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The tensor called `name`, found through a hash table.
     pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
         self.entry_at(self.index.tensors.names.find(name)?)
@@ -354,5 +364,14 @@ impl fmt::Debug for Archive {
             .field("file_len", &self.file_len())
             .field("entries", &self.entries().len())
             .finish_non_exhaustive()
+    }
+}
+
+impl<'a> IntoIterator for &'a Archive {
+    type Item = Entry<'a>;
+    type IntoIter = Entries<'a, Archive>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries()
     }
 }
