@@ -388,6 +388,15 @@ impl Archive {
         with_both!(self, entry, (archive, entry) => Ok(archive.read(entry)?), else foreign())
     }
 
+    /// Reads a tensor's decoded, little-endian bytes, in stored order, into `out`, which has their exact
+    /// length.
+    ///
+    /// # Errors
+    /// As [`read_entry`](Self::read_entry), and a buffer of another length.
+    pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
+        with_both!(self, entry, (archive, entry) => Ok(archive.read_into(entry, out)?), else foreign())
+    }
+
     /// A tensor's decoded, little-endian bytes as a source, in stored order.
     ///
     /// # Errors

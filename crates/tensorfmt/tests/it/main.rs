@@ -12,6 +12,7 @@ mod casts;
 mod changing;
 mod detect;
 mod faults;
+mod first_lines;
 mod generations;
 mod in_place;
 mod matrix;
