@@ -90,7 +90,7 @@ pub enum BuildError {
         key: String,
     },
     /// Metadata of so many values that a reader refuses it, unless its
-    /// [`Limits::max_metadata_overhead`](crate::Limits::max_metadata_overhead) is raised.
+    /// [`Limits::max_metadata_overhead_bytes`](crate::Limits::max_metadata_overhead_bytes) is raised.
     #[error("the metadata has too many values for the size of the file")]
     Metadata,
     /// A field of the tensor added last was given before any tensor.

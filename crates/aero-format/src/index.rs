@@ -62,11 +62,11 @@ impl Index {
             let at = cursor.at("chunk_offset");
             let chunk = Toc::entry(&mut cursor, &names)?;
             names_len = names_len.saturating_add(chunk.name().len() as u64);
-            if names_len > limits.max_chunk_names {
+            if names_len > limits.max_chunk_name_bytes {
                 return Err(tensor_core::LimitExceeded {
-                    limit: "max_chunk_names",
+                    limit: "max_chunk_name_bytes",
                     value: names_len,
-                    max: limits.max_chunk_names,
+                    max: limits.max_chunk_name_bytes,
                     at,
                 }
                 .into());
@@ -199,7 +199,7 @@ impl Index {
         limits: &Limits,
         file_len: u64,
     ) -> Result<()> {
-        let mut decoder = Decoder::new(bytes, limits.max_depth);
+        let mut decoder = Decoder::new(bytes, limits.value_depth());
         let at = At::new(chunk.offset, "TIDX");
         let structure = |fault| Error::invalid(rule_of(fault, Rule::TidxShape), at);
         let mut seen = false;
@@ -297,29 +297,29 @@ impl Index {
             let field = fields.missing();
             return Err(invalid(Rule::TidxMissing { field }, "tensors"));
         };
-        if name.len() > limits.max_name as usize {
-            let (value, max) = (name.len() as u64, limits.max_name.into());
+        let (value, max) = (name.len() as u64, limits.max_name_bytes);
+        if value > max {
             let at = At {
                 field: "name",
                 ..at
             };
             return Err(tensor_core::LimitExceeded {
-                limit: "max_name",
+                limit: "max_name_bytes",
                 value,
                 max,
                 at,
             }
             .into());
         }
-        let max_rank = limits.max_rank.min(MAX_RANK);
-        if dims.rank > max_rank as usize {
-            let (value, max) = (dims.rank as u64, max_rank.into());
+        let max = limits.max_tensor_dim_count.min(MAX_RANK.into());
+        let value = dims.rank as u64;
+        if value > max {
             let at = At {
                 field: "shape",
                 ..at
             };
             return Err(tensor_core::LimitExceeded {
-                limit: "max_rank",
+                limit: "max_tensor_dim_count",
                 value,
                 max,
                 at,
@@ -569,8 +569,8 @@ fn check_chunk(chunk: &Chunk, size: u64, options: &ReadOptions, at: At) -> Resul
         return invalid(Rule::ChunkUlen { length, ulen });
     }
     let metadata = [FourCc::TIDX, FourCc::MMSG, FourCc::MJSN].contains(&chunk.fourcc);
-    if metadata && chunk.ulen > limits.max_metadata_ulen {
-        let (limit, value, max) = ("max_metadata_ulen", chunk.ulen, limits.max_metadata_ulen);
+    if metadata && chunk.ulen > limits.max_metadata_bytes {
+        let (limit, value, max) = ("max_metadata_bytes", chunk.ulen, limits.max_metadata_bytes);
         return Err(tensor_core::LimitExceeded {
             limit,
             value,
@@ -685,7 +685,10 @@ mod tests {
     #[test]
     fn names_that_share_the_string_table_take_no_more_than_their_limit() {
         let names = alloc::vec![b'n'; 1 << 20];
-        assert_eq!(limit_of(file(65, &names, b"", 0)), Some("max_chunk_names"));
+        assert_eq!(
+            limit_of(file(65, &names, b"", 0)),
+            Some("max_chunk_name_bytes")
+        );
         assert_eq!(limit_of(file(1, &names, b"", 0)), None);
     }
 

@@ -19,9 +19,9 @@ const RATIO_FROM: u64 = 16 << 20;
 pub(crate) fn payload(source: &dyn Source, chunk: &Chunk, limits: &Limits) -> Result<Bytes> {
     let at = At::new(chunk.offset, "payload");
     let invalid = |rule| Err(Error::invalid(rule, at));
-    let max = limits.max_metadata_ulen;
+    let max = limits.max_metadata_bytes;
     if chunk.ulen > max {
-        let (limit, value) = ("max_metadata_ulen", chunk.ulen);
+        let (limit, value) = ("max_metadata_bytes", chunk.ulen);
         return Err(tensor_core::LimitExceeded {
             limit,
             value,
@@ -140,7 +140,7 @@ pub(crate) fn control_digest(
 /// is not ours.
 pub(crate) fn parse_ihsh(bytes: &[u8], at: At, limits: &Limits) -> Result<Option<(u64, [u8; 32])>> {
     let wrong = || Error::invalid(Rule::Ihsh, at);
-    let mut decoder = Decoder::new(bytes, limits.max_depth);
+    let mut decoder = Decoder::new(bytes, limits.value_depth());
     let (mut algorithm, mut range, mut digest) = (None, None, None);
     let mut parse = || {
         for _ in 0..decoder.map()? {
@@ -226,7 +226,7 @@ pub(crate) fn parse_phsh(
     limits: &Limits,
 ) -> Result<PageHashes> {
     let wrong = || Error::invalid(Rule::Phsh, at);
-    let mut decoder = Decoder::new(bytes, limits.max_depth);
+    let mut decoder = Decoder::new(bytes, limits.value_depth());
     let (mut name, mut page_size, mut digests) = (None, None, None);
     let mut parse = || {
         for _ in 0..decoder.map()? {

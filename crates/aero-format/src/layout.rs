@@ -82,9 +82,9 @@ impl Header {
             return invalid(Rule::TocLength { needed, got }, toc_at);
         }
         inside(size, offset, len, rule, toc_at)?;
-        let max = limits.max_string_table;
+        let max = limits.max_string_table_bytes;
         if string_table_length > max {
-            let (limit, value, at) = ("max_string_table", string_table_length, table_at);
+            let (limit, value, at) = ("max_string_table_bytes", string_table_length, table_at);
             return Err(tensor_core::LimitExceeded {
                 limit,
                 value,
@@ -173,10 +173,10 @@ impl Toc {
         if needed > got {
             return Err(Error::invalid(Rule::TocLength { needed, got }, at));
         }
-        if count > limits.max_chunks {
-            let (value, max) = (count.into(), limits.max_chunks.into());
+        let (value, max) = (u64::from(count), limits.max_chunk_count);
+        if value > max {
             return Err(tensor_core::LimitExceeded {
-                limit: "max_chunks",
+                limit: "max_chunk_count",
                 value,
                 max,
                 at,

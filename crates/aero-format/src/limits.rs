@@ -7,63 +7,64 @@ use crate::Result;
 ///
 /// ```
 /// let mut limits = aero_format::Limits::default();
-/// limits.max_metadata_ulen = 1 << 20;
+/// limits.max_metadata_bytes = 1 << 20;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
     /// Chunks: MAX_ENTRY_COUNT.
-    pub max_chunks: u32,
+    pub max_chunk_count: u64,
     /// Bytes of the string table: MAX_STRING_TABLE.
-    pub max_string_table: u64,
+    pub max_string_table_bytes: u64,
     /// Bytes of the names of all chunks, which may share the string table but take memory each;
     /// 64 MiB unless set.
-    pub max_chunk_names: u64,
+    pub max_chunk_name_bytes: u64,
     /// Uncompressed bytes of a metadata chunk: MAX_METADATA_ULEN.
-    pub max_metadata_ulen: u64,
+    pub max_metadata_bytes: u64,
     /// How many bytes each byte of a compressed metadata chunk may stand for, once it holds more
     /// than 16 MiB; 64 unless set, several times what tensor indexes compress to.
     pub max_metadata_ratio: u64,
     /// Bytes of memory that a JSON or MessagePack document may take beyond the size of the file,
     /// as estimated before it is decoded: an item may be a single byte of it, and takes some 100,
     /// a JSON object some 800. 64 MiB unless set.
-    pub max_metadata_overhead: u64,
+    pub max_metadata_overhead_bytes: u64,
     /// Bytes of a tensor's name.
-    pub max_name: u32,
-    /// Dims of a tensor; more than 32 are never read.
-    pub max_rank: u32,
-    /// How deep MessagePack may nest.
-    pub max_depth: u32,
+    pub max_name_bytes: u64,
+    /// Dims of one tensor; more than 32 are never read, whatever the limit.
+    pub max_tensor_dim_count: u64,
+    /// How deep MessagePack may nest; more than 1000 levels are never read, whatever the limit, since
+    /// a value takes stack to build and to let go of.
+    pub max_value_depth: u64,
     /// Bytes of a set's JSON.
-    pub max_set_json: u64,
+    pub max_set_bytes: u64,
 }
 
 tensor_core::limits_by_name!(Limits {
-    max_chunks,
-    max_string_table,
-    max_chunk_names,
-    max_metadata_ulen,
+    max_chunk_count,
+    max_string_table_bytes,
+    max_chunk_name_bytes,
+    max_metadata_bytes,
     max_metadata_ratio,
-    max_metadata_overhead,
-    max_name,
-    max_rank,
-    max_depth,
-    max_set_json,
+    max_metadata_overhead_bytes,
+    max_name_bytes,
+    max_tensor_dim_count,
+    max_value_depth,
+    max_set_bytes,
 });
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            max_chunks: 1_000_000,
-            max_string_table: 512 << 20,
-            max_chunk_names: 64 << 20,
-            max_metadata_ulen: 2 << 30,
+            max_chunk_count: 1_000_000,
+            max_string_table_bytes: 512 << 20,
+            max_chunk_name_bytes: 64 << 20,
+            max_metadata_bytes: 2 << 30,
             max_metadata_ratio: 64,
-            max_metadata_overhead: 64 << 20,
-            max_name: 4096,
-            max_rank: 32,
-            max_depth: 64,
-            max_set_json: 64 << 20,
+            max_metadata_overhead_bytes: 64 << 20,
+            max_name_bytes: 4096,
+            max_tensor_dim_count: 32,
+            max_value_depth: 64,
+            max_set_bytes: 64 << 20,
         }
     }
 }
@@ -75,7 +76,15 @@ const JSON_ITEM: u64 = 160;
 /// What the node of a tree takes that a JSON object begins with.
 const JSON_OBJECT: u64 = 640;
 
+/// The deepest that a value may nest.
+const MAX_DEPTH: u32 = 1000;
+
 impl Limits {
+    /// How deep MessagePack may nest, by the limit and by what a stack has room for.
+    pub(crate) fn value_depth(&self) -> u32 {
+        u32::try_from(self.max_value_depth).map_or(MAX_DEPTH, |depth| depth.min(MAX_DEPTH))
+    }
+
     /// Fails where so many items of MessagePack would take too much memory.
     pub(crate) fn check_items(&self, items: u64, file_len: u64, at: At) -> Result<()> {
         self.check_overhead(items.saturating_mul(ITEM), file_len, at)
@@ -93,12 +102,15 @@ impl Limits {
     }
 
     fn check_overhead(&self, memory: u64, file_len: u64, at: At) -> Result<()> {
-        let (value, max) = (memory.saturating_sub(file_len), self.max_metadata_overhead);
+        let (value, max) = (
+            memory.saturating_sub(file_len),
+            self.max_metadata_overhead_bytes,
+        );
         if value <= max {
             return Ok(());
         }
         Err(LimitExceeded {
-            limit: "max_metadata_overhead",
+            limit: "max_metadata_overhead_bytes",
             value,
             max,
             at,

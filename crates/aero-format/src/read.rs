@@ -44,6 +44,29 @@ impl Default for ReadOptions {
     }
 }
 
+impl ReadOptions {
+    /// These options with other limits.
+    #[must_use]
+    pub const fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// These options with or without a check against IHSH.
+    #[must_use]
+    pub const fn with_check_control(mut self, check_control: bool) -> Self {
+        self.check_control = check_control;
+        self
+    }
+
+    /// These options with or without salvage.
+    #[must_use]
+    pub const fn with_salvage(mut self, salvage: bool) -> Self {
+        self.salvage = salvage;
+        self
+    }
+}
+
 /// An open AERO file: its chunks and a list of its tensors, whose data is read on demand. Cheap
 /// to clone, and shared between threads freely.
 #[derive(Clone)]
@@ -71,13 +94,14 @@ impl Archive {
     /// # let mut builder = aero_format::Builder::new();
     /// # builder.tensor("w", aero_format::Tensor::from_slice(&[1.0f32], &[1])?)?;
     /// # builder.write_file(&path)?;
-    /// use aero_format::{Archive, Kind, ReadOptions};
+    /// use aero_format::{Archive, Kind, Limits, ReadOptions};
     ///
-    /// let mut options = ReadOptions::default();
-    /// options.limits.max_chunks = 2;
+    /// let mut limits = Limits::default();
+    /// limits.max_chunk_count = 2;
+    /// let options = ReadOptions::default().with_limits(limits);
     /// let error = Archive::open_with(&path, &options).unwrap_err();
     /// assert_eq!(error.kind(), Kind::Limit);
-    /// assert_eq!(error.rule_id(), Some("max_chunks"));
+    /// assert_eq!(error.rule_id(), Some("max_chunk_count"));
     /// assert!(error.to_string().contains("model.aero"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -162,7 +186,7 @@ impl Archive {
     /// What the chunk breaks, or what the source fails with.
     pub fn chunk_data(&self, chunk: &Chunk) -> Result<Bytes> {
         let limits = Limits {
-            max_metadata_ulen: u64::MAX,
+            max_metadata_bytes: u64::MAX,
             ..self.options.limits
         };
         let limits = if chunk.is_zstd() {
@@ -230,7 +254,7 @@ impl Archive {
     /// and `quant_params`.
     pub fn extra(&self, entry: Entry<'_>) -> Vec<(String, Value)> {
         let pairs = entry.index.tensors.extra(entry.ordinal);
-        let mut decoder = Decoder::new(pairs, self.options.limits.max_depth);
+        let mut decoder = Decoder::new(pairs, self.options.limits.value_depth());
         let mut extra = Vec::new();
         // The index was decoded before, so nothing here fails.
         while let (false, Ok(Some(key))) = (decoder.is_at_end(), decoder.key()) {
@@ -434,7 +458,7 @@ impl Archive {
     ) -> Result<T> {
         let bytes = payload(&self.source, chunk, &self.options.limits)?;
         let at = At::new(chunk.offset, "MMSG");
-        let mut decoder = Decoder::new(&bytes, self.options.limits.max_depth);
+        let mut decoder = Decoder::new(&bytes, self.options.limits.value_depth());
         match decode(&mut decoder, at)? {
             Ok(value) if decoder.is_at_end() => Ok(value),
             _ => Err(Error::invalid(Rule::MessagePack, at)),

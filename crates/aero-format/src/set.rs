@@ -379,9 +379,9 @@ impl Source for InPart {
 fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
     let wrong = |field| Error::invalid(Rule::SetJson, At::new(0, field));
     let source = FileSource::open(path)?;
-    let (value, max) = (source.size(), options.limits.max_set_json);
+    let (value, max) = (source.size(), options.limits.max_set_bytes);
     if value > max {
-        let (limit, at) = ("max_set_json", At::new(0, "json"));
+        let (limit, at) = ("max_set_bytes", At::new(0, "json"));
         return Err(tensor_core::LimitExceeded {
             limit,
             value,

@@ -48,6 +48,7 @@ const MAX_SIZE: u64 = i64::MAX as u64;
 /// assert!(archive.entry("w").ok_or("no w")?.hash_b3().is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct Builder {
     tensors: Vec<Planned>,
     names: NameTable,
@@ -85,6 +86,7 @@ impl Options {
 /// The name and architecture of a model that has none.
 const UNKNOWN: &str = "unknown";
 
+#[derive(Clone)]
 struct Planned {
     name: String,
     code: DTypeCode,
@@ -287,7 +289,7 @@ impl Builder {
     ) -> Result<&mut Self> {
         let name = name.into();
         let limits = Limits::default();
-        if name.len() > limits.max_name as usize {
+        if name.len() as u64 > limits.max_name_bytes {
             return Err(BuildError::Name {
                 name: name.chars().take(60).collect(),
             }
@@ -296,7 +298,7 @@ impl Builder {
         let Some(code) = DTypeCode::from_dtype(dtype) else {
             return Err(BuildError::DType { name, dtype }.into());
         };
-        if shape.rank() > limits.max_rank as usize {
+        if shape.rank() as u64 > limits.max_tensor_dim_count {
             return Err(BuildError::Rank {
                 name,
                 rank: shape.rank(),

@@ -179,24 +179,24 @@ fn check_counts(header: &Header, cursor: &Cursor<'_>, options: &ReadOptions) -> 
     let limits = options.limits;
     for (value, max, limit, field) in [
         (
-            header.num_tensors,
-            limits.max_tensors,
-            "max_tensors",
+            u64::from(header.num_tensors),
+            limits.max_tensor_count,
+            "max_tensor_count",
             "num_tensors",
         ),
         (
-            header.num_meta_kv,
-            limits.max_metadata,
-            "max_metadata",
+            u64::from(header.num_meta_kv),
+            limits.max_metadata_count,
+            "max_metadata_count",
             "num_meta_kv",
         ),
     ] {
         let minimum = if field == "num_tensors" {
-            u64::from(value)
+            value
                 .saturating_mul(TensorRecord::MIN_SIZE.saturating_add(64))
                 .saturating_sub(if value > 0 { 63 } else { 0 })
         } else {
-            u64::from(value).saturating_mul(MetaRecord::MIN_SIZE)
+            value.saturating_mul(MetaRecord::MIN_SIZE)
         };
         let at = At::new(if field == "num_tensors" { 12 } else { 16 }, field);
         let available = cursor.remaining();
@@ -208,7 +208,6 @@ fn check_counts(header: &Header, cursor: &Cursor<'_>, options: &ReadOptions) -> 
             }));
         }
         if value > max {
-            let (value, max) = (value.into(), max.into());
             return Err(Error::Limit(LimitExceeded {
                 limit,
                 value,
@@ -228,10 +227,10 @@ pub(crate) fn check_memory(
     at: At,
 ) -> Result<()> {
     check_index_memory(memory)?;
-    let max = options.limits.max_index_overhead;
+    let max = options.limits.max_index_overhead_bytes;
     let value = memory.saturating_sub(file_len);
     if value > max {
-        let limit = "max_index_overhead";
+        let limit = "max_index_overhead_bytes";
         return Err(Error::Limit(LimitExceeded {
             limit,
             value,

@@ -2,37 +2,37 @@
 ///
 /// ```
 /// let mut limits = mag_format::Limits::default();
-/// limits.max_metadata = 10;
+/// limits.max_metadata_count = 10;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
     /// Tensor records. The default of 50 million takes some 3 GiB of memory to list; a file
     /// with so many has at least 97 bytes for each, or 29 in a snapshot.
-    pub max_tensors: u32,
+    pub max_tensor_count: u64,
     /// Bytes of memory that the list of tensors may take beyond the size of the file. A tensor
     /// takes some 60 bytes beside its name, and 64 more where no other has its shape, but at least 97
     /// in the file, or 29 in a snapshot; the default of 56 MiB only stops snapshots of more than a
     /// million tensors of a few bytes each.
-    pub max_index_overhead: u64,
+    pub max_index_overhead_bytes: u64,
     /// Metadata records; in a snapshot all values and keys of the user's metadata, however they
     /// are nested. The default of a million keeps a file of nothing but metadata from taking
     /// several times its size in memory.
-    pub max_metadata: u32,
+    pub max_metadata_count: u64,
 }
 
 tensor_core::limits_by_name!(Limits {
-    max_tensors,
-    max_index_overhead,
-    max_metadata,
+    max_tensor_count,
+    max_index_overhead_bytes,
+    max_metadata_count,
 });
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            max_tensors: 50_000_000,
-            max_index_overhead: 56 << 20,
-            max_metadata: 1_000_000,
+            max_tensor_count: 50_000_000,
+            max_index_overhead_bytes: 56 << 20,
+            max_metadata_count: 1_000_000,
         }
     }
 }

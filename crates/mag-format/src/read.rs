@@ -54,6 +54,22 @@ impl Default for ReadOptions {
     }
 }
 
+impl ReadOptions {
+    /// These options with other limits.
+    #[must_use]
+    pub const fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// These options with or without a check of the checksum of the records.
+    #[must_use]
+    pub const fn with_check_records(mut self, check_records: bool) -> Self {
+        self.check_records = check_records;
+        self
+    }
+}
+
 /// An open `.mag` file: its metadata and a list of its tensors, whose data is read on demand.
 /// Cheap to clone, and shared between threads freely.
 #[derive(Clone)]
@@ -78,13 +94,14 @@ impl Archive {
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("model.mag");
     /// # mag_format::Builder::new().metadata("a", 1i64)?.metadata("b", 2i64)?.write_file(&path)?;
-    /// use mag_format::{Archive, Kind, ReadOptions};
+    /// use mag_format::{Archive, Kind, Limits, ReadOptions};
     ///
-    /// let mut options = ReadOptions::default();
-    /// options.limits.max_metadata = 1;
+    /// let mut limits = Limits::default();
+    /// limits.max_metadata_count = 1;
+    /// let options = ReadOptions::default().with_limits(limits);
     /// let error = Archive::open_with(&path, &options).unwrap_err();
     /// assert_eq!(error.kind(), Kind::Limit);
-    /// assert_eq!(error.rule_id(), Some("max_metadata"));
+    /// assert_eq!(error.rule_id(), Some("max_metadata_count"));
     /// assert!(error.to_string().contains("model.mag"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -120,10 +120,10 @@ fn memory_is_bounded_by_the_file() {
 
     // What takes more than the file is held against a limit.
     let mut options = ReadOptions::default();
-    options.limits.max_index_overhead = 0;
+    options.limits.max_index_overhead_bytes = 0;
     let error = Archive::from_source(Bytes::from(pool(1024)), &options).unwrap_err();
-    assert_eq!(error.rule_id(), Some("max_index_overhead"));
-    options.limits.max_index_overhead = 50 << 10;
+    assert_eq!(error.rule_id(), Some("max_index_overhead_bytes"));
+    options.limits.max_index_overhead_bytes = 50 << 10;
     assert!(Archive::from_source(Bytes::from(pool(1024)), &options).is_ok());
 
     // A pool that nobody uses takes no more than any file may.

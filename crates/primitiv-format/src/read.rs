@@ -26,6 +26,22 @@ pub struct ReadOptions {
     pub allow_trailing: bool,
 }
 
+impl ReadOptions {
+    /// These options with other limits.
+    #[must_use]
+    pub const fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// These options for files with or without bytes after the object.
+    #[must_use]
+    pub const fn with_allow_trailing(mut self, allow_trailing: bool) -> Self {
+        self.allow_trailing = allow_trailing;
+        self
+    }
+}
+
 /// An open primitiv file: what it holds, with the data read on demand. Cheap to clone, and shared
 /// between threads freely.
 #[derive(Clone)]
@@ -52,13 +68,14 @@ impl Archive {
     /// # let mut builder = primitiv_format::Builder::new();
     /// # builder.tensor("a.b.c", primitiv_format::Tensor::from_slice(&[1.0f32], &[1])?)?;
     /// # builder.write_file(&path)?;
-    /// use primitiv_format::{Archive, Kind, ReadOptions};
+    /// use primitiv_format::{Archive, Kind, Limits, ReadOptions};
     ///
-    /// let mut options = ReadOptions::default();
-    /// options.limits.max_path_parts = 2;
+    /// let mut limits = Limits::default();
+    /// limits.max_path_part_count = 2;
+    /// let options = ReadOptions::default().with_limits(limits);
     /// let error = Archive::open_with(&path, &options).unwrap_err();
     /// assert_eq!(error.kind(), Kind::Limit);
-    /// assert_eq!(error.rule_id(), Some("max_path_parts"));
+    /// assert_eq!(error.rule_id(), Some("max_path_part_count"));
     /// assert!(error.to_string().contains("m.model"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

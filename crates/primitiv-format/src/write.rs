@@ -31,6 +31,7 @@ use crate::{BuildError, Result};
 /// assert_eq!(builder.encoded_len()?, 78);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct Builder {
     object: DataType,
     split: bool,
@@ -38,6 +39,7 @@ pub struct Builder {
     parameters: Vec<Planned>,
 }
 
+#[derive(Clone)]
 struct Planned {
     path: Vec<Box<str>>,
     value: Data,
@@ -56,6 +58,7 @@ impl Planned {
     }
 }
 
+#[derive(Clone)]
 struct Data {
     dims: Vec<u32>,
     batch: u32,

@@ -4,7 +4,7 @@ use crate::{Error, Result};
 ///
 /// ```
 /// let mut options = tensorfmt::ReadOptions::default();
-/// options.limit("max_tensors", 10)?;
+/// options.limit("max_tensor_count", 10)?;
 /// assert!(options.limit("max_wishes", 3).is_err());
 /// # Ok::<(), tensorfmt::Error>(())
 /// ```

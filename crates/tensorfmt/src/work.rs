@@ -6,7 +6,7 @@ use crate::convert::Target;
 use crate::{Archive, Error, Format, ReadOptions, Result};
 
 /// The limit that all work asks.
-pub(crate) const LIMIT: &str = "max_work_overhead";
+pub(crate) const LIMIT: &str = "max_work_overhead_bytes";
 
 /// What all of it may take beyond the size of the file, or of its index as decoded where that is larger: what
 /// a program takes for itself and for windows of data is left of 64 MiB.
@@ -33,7 +33,7 @@ impl ReadOptions {
     /// many tensors in few bytes, and say much of each of them once.
     ///
     /// # Errors
-    /// A limit, named `max_work_overhead`, where it is 50 MiB more than the file has bytes, or its index as
+    /// A limit, named `max_work_overhead_bytes`, where it is 50 MiB more than the file has bytes, or its index as
     /// decoded, unless set otherwise.
     pub fn check_work(&self, archive: &Archive, work: Work) -> Result<()> {
         self.check_work_of([archive], work)

@@ -1304,7 +1304,7 @@ fn beyond_limits() -> Vec<Case> {
     vec![
         Case::reject(
             "strings_long",
-            "max_string_table",
+            "max_string_table_bytes",
             "names of more than 512 MiB",
             changed(|f| {
                 f.set_u64_at("string_table_length", (512 << 20) + 1);
@@ -1312,19 +1312,19 @@ fn beyond_limits() -> Vec<Case> {
         ),
         Case::reject(
             "rank_33",
-            "max_rank",
+            "max_tensor_dim_count",
             "33 dims",
             tensors(&[Tensor::new("w", F32, &[1; 33], 0..4)]),
         ),
         Case::reject(
             "name_4097",
-            "max_name",
+            "max_name_bytes",
             "a name of 4097 bytes",
             tensors(&[weight().with("name", text([b'n'; 4097]))]),
         ),
         Case::reject(
             "ulen_long",
-            "max_metadata_ulen",
+            "max_metadata_bytes",
             "an index of more than 2 GiB under the zstd flag",
             claim((2 << 30) + 1),
         ),

@@ -639,13 +639,13 @@ fn manifest_1() -> Vec<Case> {
         ),
         Case::reject(
             "v12_deep",
-            "max_depth",
+            "max_value_depth",
             "200 arrays in one another",
             attribute(deep),
         ),
         Case::reject(
             "v12_items",
-            "max_custom_items",
+            "max_custom_item_count",
             "too many items in an attribute",
             with(plain().set("attributes", many)),
         ),

@@ -306,7 +306,7 @@ impl<'a> Reader<'a> {
     fn check_depth(&self, depth: usize) -> Result<()> {
         let (value, max) = (depth as u64, self.max_depth.into());
         if value > max {
-            let (limit, at) = ("max_depth", self.at());
+            let (limit, at) = ("max_value_depth", self.at());
             return Err(Error::Limit(LimitExceeded {
                 limit,
                 value,
@@ -530,7 +530,7 @@ impl Budget {
                 Ok(())
             }
             None => Err(Error::Limit(LimitExceeded {
-                limit: "max_custom_items",
+                limit: "max_custom_item_count",
                 value: self.max.saturating_add(1),
                 max: self.max,
                 at: reader.at(),
@@ -814,8 +814,8 @@ mod tests {
             "ztensor.cbor.utf8"
         );
         assert_eq!(rule(&[0, 0]), "ztensor.index.trailing");
-        assert_eq!(rule(&[0x81, 0x81, 0x81, 0x81, 0x81, 0]), "max_depth");
-        assert_eq!(rule(&[0xC1, 0x81, 0xC1, 0xC1, 0xC1, 0]), "max_depth");
+        assert_eq!(rule(&[0x81, 0x81, 0x81, 0x81, 0x81, 0]), "max_value_depth");
+        assert_eq!(rule(&[0xC1, 0x81, 0xC1, 0xC1, 0xC1, 0]), "max_value_depth");
         assert!(check_item(&[0x81, 0x81, 0x81, 0x81, 0], 4).is_ok());
     }
 }

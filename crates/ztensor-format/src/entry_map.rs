@@ -197,7 +197,7 @@ impl EntryParser {
     ) -> Result<()> {
         let mut seen = 0u16;
         let mut custom_keys = Vec::new();
-        let mut budget = Budget::new(self.limits.max_custom_items);
+        let mut budget = Budget::new(self.limits.max_custom_item_count);
         // Nearly every entry has its fields in the reference's order: look for the next one first.
         let mut order = Field::ALL.iter();
         loop {
@@ -388,9 +388,9 @@ impl EntryParser {
             }
             if self.dims.len() > 4 {
                 self.dims_total = self.dims_total.saturating_add(1);
-                let (value, max) = (self.dims_total, self.limits.max_dims);
+                let (value, max) = (self.dims_total, self.limits.max_dim_count);
                 if value > max {
-                    let (limit, at) = ("max_dims", reader.at());
+                    let (limit, at) = ("max_dim_count", reader.at());
                     return Err(Error::Limit(LimitExceeded {
                         limit,
                         value,

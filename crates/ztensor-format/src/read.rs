@@ -25,6 +25,15 @@ pub struct ReadOptions {
     pub limits: Limits,
 }
 
+impl ReadOptions {
+    /// These options with other limits.
+    #[must_use]
+    pub const fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+}
+
 /// An open `.zt` file: a list of its tensors, whose data is read on demand. Cheap to clone, and
 /// shared between threads freely.
 #[derive(Clone)]
@@ -63,13 +72,14 @@ impl Archive {
     /// # builder.tensor("a", ztensor_format::Tensor::from_slice(&[1.0f32], &[1])?)?;
     /// # builder.tensor("b", ztensor_format::Tensor::from_slice(&[1.0f32], &[1])?)?;
     /// # builder.write_file(&path)?;
-    /// use ztensor_format::{Archive, Kind, ReadOptions};
+    /// use ztensor_format::{Archive, Kind, Limits, ReadOptions};
     ///
-    /// let mut options = ReadOptions::default();
-    /// options.limits.max_tensors = 1;
+    /// let mut limits = Limits::default();
+    /// limits.max_tensor_count = 1;
+    /// let options = ReadOptions::default().with_limits(limits);
     /// let error = Archive::open_with(&path, &options).unwrap_err();
     /// assert_eq!(error.kind(), Kind::Limit);
-    /// assert_eq!(error.rule_id(), Some("max_tensors"));
+    /// assert_eq!(error.rule_id(), Some("max_tensor_count"));
     /// assert!(error.to_string().contains("model.zt"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -114,7 +114,7 @@ impl TensorOptions {
         if Field::from_key(key.as_bytes()).is_some() {
             return Err(BuildError::CustomKey { key }.into());
         }
-        if cbor::check_item(&cbor, crate::Limits::default().max_depth).is_err() {
+        if cbor::check_item(&cbor, crate::Limits::default().value_depth()).is_err() {
             let reason = "not exactly one well-formed CBOR item of at most 128 levels";
             return Err(BuildError::CustomValue { key, reason }.into());
         }
@@ -140,7 +140,7 @@ impl TensorOptions {
 /// assert_eq!(builder.encoded_len()?, builder.to_vec()?.len() as u64);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Builder {
     defaults: TensorOptions,
     tensors: Vec<Planned>,
@@ -148,6 +148,7 @@ pub struct Builder {
 }
 
 /// What an entry says that is copied with its stored bytes.
+#[derive(Clone)]
 pub(crate) struct Copied {
     dtype: Box<str>,
     layout: Box<str>,
@@ -155,6 +156,7 @@ pub(crate) struct Copied {
     checksum: Option<String>,
 }
 
+#[derive(Clone)]
 pub(crate) struct Planned {
     name: String,
     pub(crate) dtype: &'static str,

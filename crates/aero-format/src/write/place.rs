@@ -137,7 +137,7 @@ impl Builder {
     /// Compresses and hashes what is no weight, and gives every chunk its place.
     fn place(&self, mut chunks: Vec<(Chunk, Payload)>) -> Result<Layout> {
         let count = u32::try_from(chunks.len()).map_err(|_| BuildError::TooLarge)?;
-        if count > Limits::default().max_chunks {
+        if u64::from(count) > Limits::default().max_chunk_count {
             return Err(BuildError::TooLarge.into());
         }
         for (chunk, payload) in &mut chunks {

@@ -163,7 +163,7 @@ fn values_of_a_byte_each_take_no_multiple_of_their_document() {
         // A JSON chunk may do without a hash, which is then zeros; it is the first chunk here.
         file[96 + 16 + 48..96 + 16 + 80].fill(0);
         let (read, peak) = judged(file);
-        assert_eq!(read, Err(Some("max_metadata_overhead")));
+        assert_eq!(read, Err(Some("max_metadata_overhead_bytes")));
         assert!(peak < 64 << 20, "{peak}");
     }
 
@@ -175,7 +175,10 @@ fn values_of_a_byte_each_take_no_multiple_of_their_document() {
     );
     std::fs::write(&path, json).unwrap();
     let (set, peak) = test_data::alloc::peak_of(|| aero_format::Set::open(&path).map(drop));
-    assert_eq!(set.unwrap_err().rule_id(), Some("max_metadata_overhead"));
+    assert_eq!(
+        set.unwrap_err().rule_id(),
+        Some("max_metadata_overhead_bytes")
+    );
     assert!(peak < 64 << 20, "{peak}");
 }
 
@@ -198,8 +201,8 @@ fn extra_fields_take_no_multiple_of_their_index() {
     assert_eq!(extra.len(), 1);
     // No more than each item is counted for.
     assert!(peak < 10_000 * 96, "{peak}");
-    options.limits.max_metadata_overhead = 10_000 * 96 - file.len() as u64 - 1;
+    options.limits.max_metadata_overhead_bytes = 10_000 * 96 - file.len() as u64 - 1;
     let refused = Archive::from_source(file, &options).unwrap_err();
-    assert_eq!(refused.rule_id(), Some("max_metadata_overhead"));
+    assert_eq!(refused.rule_id(), Some("max_metadata_overhead_bytes"));
     assert!(built(1_000_000).is_err());
 }

@@ -31,7 +31,7 @@ pub(super) struct Json<'a> {
     entry: Option<u64>,
     scratch: Vec<u8>,
     /// How many more values and keys may be kept, and how many could.
-    budget: (u32, u32),
+    budget: (u64, u64),
 }
 
 /// Whether what is read is kept.
@@ -49,7 +49,7 @@ enum Open {
 
 impl<'a> Json<'a> {
     /// Over the bytes of `range`, of which at most `max_values` values and keys are kept.
-    pub(super) fn new(source: &'a dyn Source, range: Range<u64>, max_values: u32) -> Result<Self> {
+    pub(super) fn new(source: &'a dyn Source, range: Range<u64>, max_values: u64) -> Result<Self> {
         let window = match source.contiguous() {
             Some(bytes) => bytes.read(range.clone())?,
             None => Bytes::new(),
@@ -554,9 +554,9 @@ impl<'a> Json<'a> {
                 Ok(())
             }
             None => Err(Error::Limit(LimitExceeded {
-                limit: "max_metadata",
-                value: u64::from(max).saturating_add(1),
-                max: max.into(),
+                limit: "max_metadata_count",
+                value: max.saturating_add(1),
+                max,
                 at: self.at("usr_metadata"),
             })),
         }

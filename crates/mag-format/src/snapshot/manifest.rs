@@ -48,7 +48,11 @@ pub(crate) fn parse(
     options: &ReadOptions,
 ) -> Result<Index> {
     let header = Header::parse(cursor, source.size())?;
-    let json = Json::new(source, header.document.clone(), options.limits.max_metadata)?;
+    let json = Json::new(
+        source,
+        header.document.clone(),
+        options.limits.max_metadata_count,
+    )?;
     let mut document = Document {
         json,
         header: &header,
@@ -306,12 +310,15 @@ impl Document<'_> {
                 break;
             };
             let name: Box<str> = name.into();
-            let (value, max) = (self.tensors.len() as u64, self.options.limits.max_tensors);
-            if value >= u64::from(max) {
+            let (value, max) = (
+                self.tensors.len() as u64,
+                self.options.limits.max_tensor_count,
+            );
+            if value >= max {
                 return Err(Error::Limit(LimitExceeded {
-                    limit: "max_tensors",
+                    limit: "max_tensor_count",
                     value: value.saturating_add(1),
-                    max: max.into(),
+                    max,
                     at: self.json.at("tensor_map"),
                 }));
             }

@@ -139,7 +139,8 @@ fn count(
     at: At,
     options: &ReadOptions,
 ) -> Result<()> {
-    let needed = u64::from(value).saturating_mul(each);
+    let value = u64::from(value);
+    let needed = value.saturating_mul(each);
     let available = cursor.remaining();
     if needed > available {
         return Err(Error::from(Truncated {
@@ -148,15 +149,15 @@ fn count(
             available,
         }));
     }
-    let memory = memory.saturating_mul(value.into());
+    let memory = memory.saturating_mul(value);
     let size = cursor.position().saturating_add(available);
     check_memory(memory, size, options, at)?;
-    let max = options.limits.max_tensors;
+    let max = options.limits.max_tensor_count;
     if value > max {
         return Err(Error::Limit(LimitExceeded {
-            limit: "max_tensors",
-            value: value.into(),
-            max: max.into(),
+            limit: "max_tensor_count",
+            value,
+            max,
             at,
         }));
     }

@@ -55,7 +55,7 @@ fn an_index_takes_no_more_memory_than_it_may() {
     // Those of one shape take less than they have in the file.
     let few = file(1000);
     let mut options = ReadOptions::default();
-    options.limits.max_index_overhead = 0;
+    options.limits.max_index_overhead_bytes = 0;
     assert!(Archive::from_source(few, &options).is_ok());
     let file = file(300_000);
     let most = file.len() + (64 << 20);

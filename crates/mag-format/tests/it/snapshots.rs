@@ -372,18 +372,18 @@ fn limits_hold_for_snapshots() {
         assert_eq!(error.kind(), Kind::Limit);
         error.rule_id()
     };
-    let tensors: fn(&mut ReadOptions) = |options| options.limits.max_tensors = 1;
+    let tensors: fn(&mut ReadOptions) = |options| options.limits.max_tensor_count = 1;
     for name in [
         "snapshot_0_1_base",
         "snapshot_0_2_base",
         "snapshot_0_3_base",
     ] {
-        assert_eq!(limited(name, tensors), Some("max_tensors"));
+        assert_eq!(limited(name, tensors), Some("max_tensor_count"));
     }
-    let metadata: fn(&mut ReadOptions) = |options| options.limits.max_metadata = 5;
+    let metadata: fn(&mut ReadOptions) = |options| options.limits.max_metadata_count = 5;
     assert_eq!(
         limited("snapshot_0_3_metadata", metadata),
-        Some("max_metadata")
+        Some("max_metadata_count")
     );
 }
 

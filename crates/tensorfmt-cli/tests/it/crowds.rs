@@ -92,7 +92,7 @@ fn a_million_dims_of_very_many_components_are_said_once() {
     // Each would say all of them, which makes 48 GB.
     let json = bounded(&scratch, allowed, &["inspect", "--json", file]);
     assert!(
-        limit_of(&json).starts_with("max_work_overhead=4800"),
+        limit_of(&json).starts_with("max_work_overhead_bytes=4800"),
         "{}",
         json.err
     );
@@ -105,7 +105,7 @@ fn a_million_dims_of_very_many_components_are_said_once() {
     let page = ["inspect", "--html", "p.html", file];
     assert_eq!(bounded(&scratch, allowed, &page).code, 0);
     let converted = bounded(&scratch, allowed, &["convert", file, "o.safetensors"]);
-    assert!(limit_of(&converted).starts_with("max_work_overhead="));
+    assert!(limit_of(&converted).starts_with("max_work_overhead_bytes="));
     assert!(!scratch.path("o.safetensors").exists());
 }
 
@@ -129,7 +129,7 @@ fn a_megabyte_beside_very_many_components_is_said_once() {
         assert_eq!((diff.code, diff.out.as_str()), (0, "same\n"));
         assert_eq!(bounded(&scratch, allowed, &["stats", file]).code, 0);
         let converted = bounded(&scratch, allowed, &["convert", file, "o.safetensors"]);
-        assert!(limit_of(&converted).starts_with("max_work_overhead="));
+        assert!(limit_of(&converted).starts_with("max_work_overhead_bytes="));
     }
 }
 

@@ -129,13 +129,13 @@ fn sizes_have_units() {
             "inspect",
             "demo.mag",
             "--limit",
-            &format!("max_metadata={size}"),
+            &format!("max_metadata_count={size}"),
         ]);
         assert_eq!(run.code, 2, "{run:?}");
         assert!(run.err.contains(why), "{}", run.err);
     }
-    let limit = ["inspect", "demo.mag", "--limit", "max_tensors=1"];
+    let limit = ["inspect", "demo.mag", "--limit", "max_tensor_count=1"];
     assert_eq!(scratch.run(&limit).code, 1);
-    let limit = ["inspect", "demo.mag", "--limit", "max_tensors=1kB"];
+    let limit = ["inspect", "demo.mag", "--limit", "max_tensor_count=1kB"];
     assert_eq!(scratch.run(&limit).code, 0);
 }

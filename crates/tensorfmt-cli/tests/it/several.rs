@@ -212,14 +212,17 @@ fn inputs_that_are_open_at_once_share_a_limit() {
         with_names(&scratch, &format!("{prefix}.safetensors"), &names);
     }
     let run = |verb: &[&str], limit: &str| {
-        let limit = format!("max_work_overhead={limit}");
+        let limit = format!("max_work_overhead_bytes={limit}");
         scratch.run(&[verb, &["--limit", &limit]].concat())
     };
     // What the error says is enough.
     let enough = |verb: &[&str], limit: &str| {
         let run = run(verb, limit);
         assert_eq!(run.code, 1, "{run:?}");
-        let (_, value) = run.err.split_once("max_work_overhead=").expect(&run.err);
+        let (_, value) = run
+            .err
+            .split_once("max_work_overhead_bytes=")
+            .expect(&run.err);
         let value: String = value.chars().take_while(char::is_ascii_digit).collect();
         value
     };

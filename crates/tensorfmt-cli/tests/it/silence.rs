@@ -309,12 +309,16 @@ fn a_dash_is_standard_output() {
 #[test]
 fn a_limit_says_how_it_is_raised_and_can_be() {
     let scratch = Scratch::new();
-    let run = scratch.run(&["inspect", "demo.mag", "--limit", "max_tensors=3"]);
+    let run = scratch.run(&["inspect", "demo.mag", "--limit", "max_tensor_count=3"]);
     assert_eq!(run.code, 1, "{run:?}");
-    assert!(run.err.contains("--limit max_tensors=4"), "{}", run.err);
-    let run = scratch.run(&["inspect", "demo.mag", "--limit", "max_tensors=4"]);
+    assert!(
+        run.err.contains("--limit max_tensor_count=4"),
+        "{}",
+        run.err
+    );
+    let run = scratch.run(&["inspect", "demo.mag", "--limit", "max_tensor_count=4"]);
     assert_eq!(run.code, 0, "{run:?}");
-    for wrong in ["max_tensors", "max_tensors=many", "max_wishes=3"] {
+    for wrong in ["max_tensor_count", "max_tensor_count=many", "max_wishes=3"] {
         let run = scratch.run(&["verify", "demo.mag", "--limit", wrong]);
         assert_ne!(run.code, 0, "{run:?}");
         assert!(run.err.contains(wrong), "{}", run.err);

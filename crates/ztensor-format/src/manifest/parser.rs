@@ -85,7 +85,7 @@ impl<'a> Parser<'a> {
         generation: Generation,
         limits: Limits,
     ) -> Self {
-        let mut reader = Reader::new(manifest, base, limits.max_depth);
+        let mut reader = Reader::new(manifest, base, limits.value_depth());
         reader.field = "manifest";
         Self {
             reader,
@@ -111,7 +111,7 @@ impl<'a> Parser<'a> {
     pub(crate) fn at_position(&self, position: usize) -> Self {
         let bytes = self.manifest.get(position..).unwrap_or_default();
         let start = self.base.saturating_add(position as u64);
-        let mut reader = Reader::new(bytes, start, self.limits.max_depth);
+        let mut reader = Reader::new(bytes, start, self.limits.value_depth());
         reader.field = "manifest";
         Self {
             reader,
@@ -241,7 +241,7 @@ impl<'a> Parser<'a> {
             Header::Map(left) => Pairs { left },
             header => return Ok(self.absent(header, "attributes", true)?.unwrap_or_default()),
         };
-        let mut budget = Budget::new(self.limits.max_custom_items);
+        let mut budget = Budget::new(self.limits.max_custom_item_count);
         let mut keys = Vec::new();
         while let Some(key) = self.next(&mut pairs, true)? {
             budget.take(&self.reader)?;
@@ -283,9 +283,9 @@ impl<'a> Parser<'a> {
             }
             if self.dims.len() > 4 {
                 self.dims_total = self.dims_total.saturating_add(1);
-                let (value, max) = (self.dims_total, self.limits.max_dims);
+                let (value, max) = (self.dims_total, self.limits.max_dim_count);
                 if value > max {
-                    return self.limit("max_dims", value, max);
+                    return self.limit("max_dim_count", value, max);
                 }
             }
         }
@@ -378,9 +378,9 @@ impl<'a> Parser<'a> {
             let Some(name) = name else { continue };
             self.name(&name)?;
             self.parts_total = self.parts_total.saturating_add(1);
-            let (value, max) = (self.parts_total, self.limits.max_tensors);
+            let (value, max) = (self.parts_total, self.limits.max_tensor_count);
             if value > max {
-                return self.limit("max_tensors", value, max);
+                return self.limit("max_tensor_count", value, max);
             }
             // All are held until the object is known, so they are counted before its entries.
             let each = WRITTEN_MEMORY.saturating_add(RECORD_MEMORY);
