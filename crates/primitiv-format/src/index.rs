@@ -129,15 +129,15 @@ impl Parser<'_, '_> {
         if parts == 0 {
             return Err(Error::invalid(Rule::EmptyPath, at));
         }
-        let max = self.options.limits.max_path_parts;
+        let max = self.options.limits.max_path_count;
         // A count that the file has no room for is a fault, whatever the limit.
         self.check_count(parts, 1, "param_key")?;
-        if parts > max {
+        if u64::from(parts) > max {
             // A part that is no str, as in a deep nest, is a fault too.
             self.reader.str("param_key")?;
-            let (value, max) = (parts.into(), max.into());
+            let value = parts.into();
             return Err(LimitExceeded {
-                limit: "max_path_parts",
+                limit: "max_path_count",
                 value,
                 max,
                 at,
@@ -223,10 +223,10 @@ impl Parser<'_, '_> {
         tensors.push(&self.path.joined, role, &tensor.shape, tensor.offset)?;
         let memory = tensors.memory();
         check_index_memory(memory)?;
-        let max = self.options.limits.max_index_overhead;
+        let max = self.options.limits.max_index_overhead_bytes;
         let value = memory.saturating_sub(self.size);
         if value > max {
-            let (limit, at) = ("max_index_overhead", self.reader.cursor.at("data"));
+            let (limit, at) = ("max_index_overhead_bytes", self.reader.cursor.at("data"));
             return Err(LimitExceeded {
                 limit,
                 value,

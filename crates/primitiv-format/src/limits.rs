@@ -2,29 +2,29 @@
 ///
 /// ```
 /// let mut limits = primitiv_format::Limits::default();
-/// limits.max_path_parts = 10;
+/// limits.max_path_count = 10;
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
     /// Parts of one address. The default of 1024 is far beyond any model; the format has none.
-    pub max_path_parts: u32,
+    pub max_path_count: u64,
     /// Bytes of memory that the list of entries may take beyond the size of the file. An entry takes
     /// some 50 bytes and its name, and a file can hold one in 23; the default of 56 MiB only stops files of
     /// millions of tensors of one number each. With what a program takes for itself that is 64 MiB.
-    pub max_index_overhead: u64,
+    pub max_index_overhead_bytes: u64,
 }
 
 tensor_core::limits_by_name!(Limits {
-    max_path_parts,
-    max_index_overhead,
+    max_path_count,
+    max_index_overhead_bytes,
 });
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            max_path_parts: 1024,
-            max_index_overhead: 56 << 20,
+            max_path_count: 1024,
+            max_index_overhead_bytes: 56 << 20,
         }
     }
 }

@@ -55,10 +55,10 @@ impl Archive {
     /// use primitiv_format::{Archive, Kind, ReadOptions};
     ///
     /// let mut options = ReadOptions::default();
-    /// options.limits.max_path_parts = 2;
+    /// options.limits.max_path_count = 2;
     /// let error = Archive::open_with(&path, &options).unwrap_err();
     /// assert_eq!(error.kind(), Kind::Limit);
-    /// assert_eq!(error.rule_id(), Some("max_path_parts"));
+    /// assert_eq!(error.rule_id(), Some("max_path_count"));
     /// assert!(error.to_string().contains("m.model"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -952,7 +952,7 @@ fn bad_cbor() -> Vec<Case> {
         ),
         Case::reject(
             "many_items",
-            "max_custom_items",
+            "max_custom_count",
             "a list of 300,000 nulls",
             custom([wide(4, 300_000), vec![0xF6; 300_000]].concat()),
         ),

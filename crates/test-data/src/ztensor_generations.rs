@@ -645,7 +645,7 @@ fn manifest_1() -> Vec<Case> {
         ),
         Case::reject(
             "v12_items",
-            "max_custom_items",
+            "max_custom_count",
             "too many items in an attribute",
             with(plain().set("attributes", many)),
         ),

@@ -197,7 +197,7 @@ impl EntryParser {
     ) -> Result<()> {
         let mut seen = 0u16;
         let mut custom_keys = Vec::new();
-        let mut budget = Budget::new(self.limits.max_custom_items);
+        let mut budget = Budget::new(self.limits.max_custom_count);
         // Nearly every entry has its fields in the reference's order: look for the next one first.
         let mut order = Field::ALL.iter();
         loop {
@@ -388,9 +388,9 @@ impl EntryParser {
             }
             if self.dims.len() > 4 {
                 self.dims_total = self.dims_total.saturating_add(1);
-                let (value, max) = (self.dims_total, self.limits.max_dims);
+                let (value, max) = (self.dims_total, self.limits.max_dim_count);
                 if value > max {
-                    let (limit, at) = ("max_dims", reader.at());
+                    let (limit, at) = ("max_dim_count", reader.at());
                     return Err(Error::Limit(LimitExceeded {
                         limit,
                         value,
@@ -438,7 +438,7 @@ fn utf8<'a>(reader: &Reader<'_>, text: Cow<'a, [u8]>) -> Result<Cow<'a, str>> {
 /// nothing can fail; if it did, the pairs would end.
 pub(crate) fn each_pair(pairs: &Bytes) -> Vec<(String, Bytes)> {
     let mut fields = Vec::new();
-    let mut reader = Reader::new(pairs, 0, u8::MAX);
+    let mut reader = Reader::new(pairs, 0, u64::MAX);
     while reader.remaining() > 0 {
         let start = reader.position();
         let len = match reader.item() {

@@ -65,7 +65,7 @@ impl Index {
             _ => reader.fail(Rule::IndexType),
         })?;
         let mut parser = EntryParser::new(limits, start);
-        let max = limits.max_tensors.min(MOST_TENSORS);
+        let max = limits.max_tensor_count.min(MOST_TENSORS);
         if let Some(count) = count {
             if count > text.remaining() {
                 return text.fail(Rule::CborEnd);
@@ -139,9 +139,12 @@ fn index_range(source: &dyn Source) -> Result<Range<u64>> {
 /// Fails where a list of tensors takes more memory than it may beside a file of that length.
 pub(crate) fn check_memory(memory: u64, file_len: u64, limits: &Limits, at: At) -> Result<()> {
     check_index_memory(memory)?;
-    let (value, max) = (memory.saturating_sub(file_len), limits.max_index_overhead);
+    let (value, max) = (
+        memory.saturating_sub(file_len),
+        limits.max_index_overhead_bytes,
+    );
     if value > max {
-        let limit = "max_index_overhead";
+        let limit = "max_index_overhead_bytes";
         return Err(Error::Limit(LimitExceeded {
             limit,
             value,
@@ -154,7 +157,7 @@ pub(crate) fn check_memory(memory: u64, file_len: u64, limits: &Limits, at: At) 
 
 fn too_many(at: At, value: u64, max: u64) -> Error {
     Error::Limit(LimitExceeded {
-        limit: "max_tensors",
+        limit: "max_tensor_count",
         value,
         max,
         at,

@@ -4,26 +4,26 @@
 /// let mut limits = ztensor_format::Limits::default();
 /// limits.max_decoded_bytes = 1 << 30;
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
     /// Tensors in the index. The default of 50 million takes some 4 GiB of memory to list; an
     /// entry has at least 46 bytes in the file. Above 2^32-1 there are none, whatever the limit.
-    pub max_tensors: u64,
+    pub max_tensor_count: u64,
     /// Bytes of memory that the list of tensors may take beyond the size of the file. A tensor
     /// takes some 60 bytes and its name, and one without data at least 46 in the file; the default of 56 MiB
     /// only stops files of a million tensors that have no data and each a shape of its own. In zTensor 1.x
     /// and 2 a component takes some 110 bytes and its name, those of one object at a time 350, and may have
     /// no data of its own: it stops files of hundreds of thousands of these.
-    pub max_index_overhead: u64,
+    pub max_index_overhead_bytes: u64,
     /// Dims of all tensors of rank above 4, together, since each takes one byte of the file but
     /// eight of memory. 4 million unless set.
-    pub max_dims: u64,
+    pub max_dim_count: u64,
     /// CBOR items in the custom fields of one tensor, keys included: an item may take a single
     /// byte of the file, but some 40 as a [`Value`](crate::Value). 262,144 unless set.
-    pub max_custom_items: u64,
-    /// How deep arrays, maps and tags may nest; 128 unless set, as in other readers.
-    pub max_depth: u8,
+    pub max_custom_count: u64,
+    /// How deep arrays, maps and tags may nest; 128 unless set, as in other readers, and 255 at most.
+    pub max_depth: u64,
     /// Bytes that a compressed tensor may decode to; unlimited unless set, since memory is taken
     /// only as decoding goes on, and never more than the shape asks for.
     pub max_decoded_bytes: u64,
@@ -43,10 +43,10 @@ pub struct Limits {
 }
 
 tensor_core::limits_by_name!(Limits {
-    max_tensors,
-    max_index_overhead,
-    max_dims,
-    max_custom_items,
+    max_tensor_count,
+    max_index_overhead_bytes,
+    max_dim_count,
+    max_custom_count,
     max_depth,
     max_decoded_bytes,
     max_manifest_bytes,
@@ -58,10 +58,10 @@ tensor_core::limits_by_name!(Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            max_tensors: 50_000_000,
-            max_index_overhead: 56 << 20,
-            max_dims: 4_000_000,
-            max_custom_items: 1 << 18,
+            max_tensor_count: 50_000_000,
+            max_index_overhead_bytes: 56 << 20,
+            max_dim_count: 4_000_000,
+            max_custom_count: 1 << 18,
             max_depth: 128,
             max_decoded_bytes: u64::MAX,
             max_manifest_bytes: 1 << 30,

@@ -66,10 +66,10 @@ impl Archive {
     /// use ztensor_format::{Archive, Kind, ReadOptions};
     ///
     /// let mut options = ReadOptions::default();
-    /// options.limits.max_tensors = 1;
+    /// options.limits.max_tensor_count = 1;
     /// let error = Archive::open_with(&path, &options).unwrap_err();
     /// assert_eq!(error.kind(), Kind::Limit);
-    /// assert_eq!(error.rule_id(), Some("max_tensors"));
+    /// assert_eq!(error.rule_id(), Some("max_tensor_count"));
     /// assert!(error.to_string().contains("model.zt"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

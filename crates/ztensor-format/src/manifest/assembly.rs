@@ -184,9 +184,12 @@ impl Assembly {
         resolved: &Resolved<'_>,
     ) -> Result<()> {
         let ordinal = self.tensors.all();
-        let (value, max) = (ordinal as u64, self.limits.max_tensors.min(MOST_TENSORS));
+        let (value, max) = (
+            ordinal as u64,
+            self.limits.max_tensor_count.min(MOST_TENSORS),
+        );
         if value >= max {
-            return self.limit("max_tensors", value.saturating_add(1), max);
+            return self.limit("max_tensor_count", value.saturating_add(1), max);
         }
         let meaning = &resolved.meaning;
         let is_unknown = resolved.encoding == Encoding::Other;

@@ -241,7 +241,7 @@ impl<'a> Parser<'a> {
             Header::Map(left) => Pairs { left },
             header => return Ok(self.absent(header, "attributes", true)?.unwrap_or_default()),
         };
-        let mut budget = Budget::new(self.limits.max_custom_items);
+        let mut budget = Budget::new(self.limits.max_custom_count);
         let mut keys = Vec::new();
         while let Some(key) = self.next(&mut pairs, true)? {
             budget.take(&self.reader)?;
@@ -283,9 +283,9 @@ impl<'a> Parser<'a> {
             }
             if self.dims.len() > 4 {
                 self.dims_total = self.dims_total.saturating_add(1);
-                let (value, max) = (self.dims_total, self.limits.max_dims);
+                let (value, max) = (self.dims_total, self.limits.max_dim_count);
                 if value > max {
-                    return self.limit("max_dims", value, max);
+                    return self.limit("max_dim_count", value, max);
                 }
             }
         }
@@ -378,9 +378,9 @@ impl<'a> Parser<'a> {
             let Some(name) = name else { continue };
             self.name(&name)?;
             self.parts_total = self.parts_total.saturating_add(1);
-            let (value, max) = (self.parts_total, self.limits.max_tensors);
+            let (value, max) = (self.parts_total, self.limits.max_tensor_count);
             if value > max {
-                return self.limit("max_tensors", value, max);
+                return self.limit("max_tensor_count", value, max);
             }
             // All are held until the object is known, so they are counted before its entries.
             let each = WRITTEN_MEMORY.saturating_add(RECORD_MEMORY);

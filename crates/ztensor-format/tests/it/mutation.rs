@@ -161,10 +161,10 @@ fn an_index_takes_no_more_memory_than_it_may() {
     };
     let few = file(1000);
     let mut options = ReadOptions::default();
-    options.limits.max_index_overhead = 0;
+    options.limits.max_index_overhead_bytes = 0;
     let error = Archive::from_source(few.clone(), &options).unwrap_err();
-    assert_eq!(error.rule_id(), Some("max_index_overhead"));
-    options.limits.max_index_overhead = 100_000;
+    assert_eq!(error.rule_id(), Some("max_index_overhead_bytes"));
+    options.limits.max_index_overhead_bytes = 100_000;
     let archive = Archive::from_source(few, &options).unwrap();
     let last = archive.entries().get(999).unwrap();
     assert_eq!(

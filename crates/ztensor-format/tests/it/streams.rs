@@ -343,7 +343,7 @@ fn limits_refuse_and_say_how_to_raise_them() {
             .unwrap()
             .has_failed()
     );
-    options.limits.max_tensors = 0;
+    options.limits.max_tensor_count = 0;
     let error = Archive::from_source(bytes, &options).unwrap_err();
     assert_eq!(error.kind(), Kind::Limit);
 }
