@@ -16,7 +16,7 @@ use crate::tensors::Role;
 use crate::{BuildError, Error, Limits, Result, UsageError};
 
 /// How to open a file.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
     /// What the reader takes on.
@@ -24,6 +24,22 @@ pub struct ReadOptions {
     /// Accept bytes after the object, as the reference library does. Off by default: no writer
     /// leaves any.
     pub allow_trailing: bool,
+}
+
+impl ReadOptions {
+    /// These options with other limits.
+    #[must_use]
+    pub const fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// These options for files with or without bytes after the object.
+    #[must_use]
+    pub const fn with_trailing(mut self, allow: bool) -> Self {
+        self.allow_trailing = allow;
+        self
+    }
 }
 
 /// An open primitiv file: what it holds, with the data read on demand. Cheap to clone, and shared
@@ -44,7 +60,7 @@ impl Archive {
         Self::open_with(path, &ReadOptions::default())
     }
 
-    /// The same with options, such as limits of the caller's own.
+    /// Opens the file at `path` with `options`, such as limits of the caller's own.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

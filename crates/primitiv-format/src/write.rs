@@ -31,6 +31,7 @@ use crate::{BuildError, Result};
 /// assert_eq!(builder.encoded_len()?, 78);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct Builder {
     object: DataType,
     split: bool,
@@ -38,6 +39,7 @@ pub struct Builder {
     parameters: Vec<Planned>,
 }
 
+#[derive(Clone)]
 struct Planned {
     path: Vec<Box<str>>,
     value: Data,
@@ -56,6 +58,7 @@ impl Planned {
     }
 }
 
+#[derive(Clone)]
 struct Data {
     dims: Vec<u32>,
     batch: u32,
@@ -312,7 +315,7 @@ impl Builder {
         self.write_to_with(out, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes the file to `out` with `options`.
     ///
     /// # Errors
     /// As [`write_to`](Self::write_to), or a stop on request.
@@ -335,7 +338,7 @@ impl Builder {
         self.write_file_with(path, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes the file at `path` with `options`.
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file), or a stop on request.
@@ -510,7 +513,7 @@ impl Optimizer {
         self.write_file_with(path, &WriteOptions::default())
     }
 
-    /// The same with options; it is too small to show progress.
+    /// Writes the file at `path` with `options`; it is too small to show progress.
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file).

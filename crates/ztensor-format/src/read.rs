@@ -18,11 +18,20 @@ use crate::manifest::{About, Shard};
 use crate::{BuildError, Entry, Error, Generation, Limits, Result, Rule, UsageError};
 
 /// How to open a file.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
     /// What the reader takes on.
     pub limits: Limits,
+}
+
+impl ReadOptions {
+    /// These options with other limits.
+    #[must_use]
+    pub const fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
 }
 
 /// An open `.zt` file: a list of its tensors, whose data is read on demand. Cheap to clone, and
@@ -54,7 +63,7 @@ impl Archive {
         Self::open_with(path, &ReadOptions::default())
     }
 
-    /// The same with options, such as limits of the caller's own.
+    /// Opens the file at `path` with `options`, such as limits of the caller's own.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

@@ -140,7 +140,7 @@ impl TensorOptions {
 /// assert_eq!(builder.encoded_len()?, builder.to_vec()?.len() as u64);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Builder {
     defaults: TensorOptions,
     tensors: Vec<Planned>,
@@ -148,6 +148,7 @@ pub struct Builder {
 }
 
 /// What an entry says that is copied with its stored bytes.
+#[derive(Clone)]
 pub(crate) struct Copied {
     dtype: Box<str>,
     layout: Box<str>,
@@ -155,6 +156,7 @@ pub(crate) struct Copied {
     checksum: Option<String>,
 }
 
+#[derive(Clone)]
 pub(crate) struct Planned {
     name: String,
     pub(crate) dtype: &'static str,
@@ -192,7 +194,7 @@ impl Builder {
         self.tensor_with(name, tensor, self.defaults.clone())
     }
 
-    /// The same with options of its own.
+    /// Adds a tensor with `options` of its own.
     ///
     /// # Errors
     /// As [`tensor`](Self::tensor), and where the options don't fit the tensor or each other.
@@ -222,7 +224,7 @@ impl Builder {
         self.deferred_with(name, dtype, shape, order, data, self.defaults.clone())
     }
 
-    /// The same with options of its own.
+    /// Adds a deferred tensor with `options` of its own.
     ///
     /// # Errors
     /// As [`deferred`](Self::deferred), and where the options don't fit the tensor or each other.
@@ -411,7 +413,7 @@ impl Builder {
         self.write_to_with(out, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes the file to `out` with `options`.
     ///
     /// # Errors
     /// As [`write_to`](Self::write_to), or a stop on request.
@@ -434,7 +436,7 @@ impl Builder {
         self.write_file_with(path, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes the file at `path` with `options`.
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file), or a stop on request.
