@@ -15,6 +15,9 @@ use tensor_core::{At, LimitExceeded, Value, f16};
 
 use crate::{Error, Result, Rule};
 
+/// The deepest that is read whatever the limits, since values that nest are dropped one within the other.
+const MOST_DEPTH: u64 = 255;
+
 /// Reads items of an index in order, with absolute offsets in every error.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
@@ -22,7 +25,7 @@ pub(crate) struct Reader<'a> {
     position: usize,
     /// Absolute offset of the first of `bytes`.
     base: u64,
-    max_depth: u8,
+    max_depth: u64,
     /// Whether only deterministic encoding passes, RFC 8949, 4.2.1.
     #[cfg(feature = "generations")]
     pub(crate) strict: bool,
@@ -67,12 +70,12 @@ pub(crate) trait Visit<'a> {
 
 impl<'a> Reader<'a> {
     /// Reads `bytes`, the first of which is at `base` in the file.
-    pub(crate) fn new(bytes: &'a [u8], base: u64, max_depth: u8) -> Self {
+    pub(crate) fn new(bytes: &'a [u8], base: u64, max_depth: u64) -> Self {
         Self {
             bytes,
             position: 0,
             base,
-            max_depth,
+            max_depth: max_depth.min(MOST_DEPTH),
             #[cfg(feature = "generations")]
             strict: false,
             entry: None,
@@ -275,13 +278,13 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// The head of the next item, behind its tags; it may be a break.
+    /// The head of the next item, after its tags; it may be a break.
     #[inline]
     pub(crate) fn item(&mut self) -> Result<Header> {
         self.item_at(0).map(|(header, _)| header)
     }
 
-    /// The same for an item within `depth` others, and how many tags it has.
+    /// The head of an item within `depth` others, and how many tags it has.
     #[inline]
     fn item_at(&mut self, depth: usize) -> Result<(Header, usize)> {
         match self.head()? {
@@ -304,7 +307,7 @@ impl<'a> Reader<'a> {
     }
 
     fn check_depth(&self, depth: usize) -> Result<()> {
-        let (value, max) = (depth as u64, self.max_depth.into());
+        let (value, max) = (depth as u64, self.max_depth);
         if value > max {
             let (limit, at) = ("max_value_depth", self.at());
             return Err(Error::Limit(LimitExceeded {
@@ -374,7 +377,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The same without the check that it is UTF-8, for texts that are compared with known ones.
+    /// The bytes of a text, without the check that it is UTF-8, for those that are compared with known ones.
     #[inline]
     pub(crate) fn text_bytes(&mut self, len: Option<u64>) -> Result<Cow<'a, [u8]>> {
         self.string(len, true)
@@ -420,7 +423,7 @@ impl<'a> Reader<'a> {
             #[cfg(feature = "generations")]
             let start = self.position;
             #[cfg(feature = "generations")]
-            if self.strict && stack.len() > usize::from(self.max_depth) {
+            if self.strict && stack.len() as u64 > self.max_depth {
                 return self.fail(Rule::CborDepth);
             }
             let (header, tags) = self.item_at(depth)?;
@@ -600,7 +603,7 @@ impl Visit<'_> for Build {
 /// The value of one item that is known to be well-formed.
 pub(crate) fn value_of(bytes: &[u8]) -> Value {
     let mut build = Build::default();
-    let mut reader = Reader::new(bytes, 0, u8::MAX);
+    let mut reader = Reader::new(bytes, 0, u64::MAX);
     match reader.walk(&mut build, &mut Budget::new(u64::MAX)) {
         Ok(()) => build.done.unwrap_or(Value::Null),
         Err(_) => Value::Null,
@@ -608,7 +611,7 @@ pub(crate) fn value_of(bytes: &[u8]) -> Value {
 }
 
 /// Whether `bytes` are exactly one well-formed item that every reader takes.
-pub(crate) fn check_item(bytes: &[u8], max_depth: u8) -> Result<()> {
+pub(crate) fn check_item(bytes: &[u8], max_depth: u64) -> Result<()> {
     let mut reader = Reader::new(bytes, 0, max_depth);
     reader.walk(&mut Skip, &mut Budget::new(u64::MAX))?;
     match reader.remaining() {

@@ -293,7 +293,7 @@ impl EntryParser {
         self.any(reader, field, entry)
     }
 
-    /// The same in any form there is.
+    /// The value of a field in any form there is.
     fn any<'a>(
         &mut self,
         reader: &mut Reader<'a>,
@@ -421,7 +421,7 @@ const REQUIRED: [(Field, Rule); 6] = [
     (Field::Encoding, Rule::EncodingMissing),
 ];
 
-/// The same bytes as text.
+/// Bytes as text.
 #[inline]
 fn utf8<'a>(reader: &Reader<'_>, text: Cow<'a, [u8]>) -> Result<Cow<'a, str>> {
     let text = match text {
@@ -438,7 +438,7 @@ fn utf8<'a>(reader: &Reader<'_>, text: Cow<'a, [u8]>) -> Result<Cow<'a, str>> {
 /// nothing can fail; if it did, the pairs would end.
 pub(crate) fn each_pair(pairs: &Bytes) -> Vec<(String, Bytes)> {
     let mut fields = Vec::new();
-    let mut reader = Reader::new(pairs, 0, u8::MAX);
+    let mut reader = Reader::new(pairs, 0, u64::MAX);
     while reader.remaining() > 0 {
         let start = reader.position();
         let len = match reader.item() {

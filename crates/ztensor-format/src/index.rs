@@ -58,7 +58,7 @@ impl Index {
         let range = index_range(source)?;
         let start = range.start;
         let limits = options.limits;
-        let mut text = Text::new(source, range, limits.value_depth());
+        let mut text = Text::new(source, range, limits.max_value_depth);
         let count = text.parse(|reader| match reader.item()? {
             Header::Array(count) => Ok(count),
             Header::Break => reader.fail(Rule::CborBreak),

@@ -4,7 +4,7 @@
 /// let mut limits = ztensor_format::Limits::default();
 /// limits.max_decoded_bytes = 1 << 30;
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
     /// Tensors in the index. The default of 50 million takes some 4 GiB of memory to list; an
@@ -70,12 +70,5 @@ impl Default for Limits {
             max_unsized_bytes: 1 << 30,
             max_window_bytes: 128 << 20,
         }
-    }
-}
-
-impl Limits {
-    /// How deep arrays, maps and tags may nest, by the limit and by what a stack has room for.
-    pub(crate) fn value_depth(&self) -> u8 {
-        u8::try_from(self.max_value_depth).unwrap_or(u8::MAX)
     }
 }

@@ -82,7 +82,7 @@ pub(crate) struct Text<'a> {
     /// How much of the window was parsed, and where in the file the window starts.
     parsed: usize,
     base: u64,
-    max_depth: u8,
+    max_depth: u64,
     /// The entry that errors from here on name.
     pub(crate) entry: Option<u64>,
 }
@@ -113,7 +113,7 @@ impl<'a> Text<'a> {
     /// What is read of a file at a time.
     const WINDOW: u64 = 256 << 10;
 
-    pub(crate) fn new(source: &'a dyn Source, range: Range<u64>, max_depth: u8) -> Self {
+    pub(crate) fn new(source: &'a dyn Source, range: Range<u64>, max_depth: u64) -> Self {
         let memory = source
             .contiguous()
             .and_then(|bytes| bytes.read(range.clone()).ok());

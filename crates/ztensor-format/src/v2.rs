@@ -23,7 +23,7 @@ const ALIGN: u64 = 4096;
 const FOOTER: u64 = 40;
 /// Magic and footer.
 const MIN_FILE: u64 = 48;
-const MAX_DEPTH: u8 = 32;
+const MAX_DEPTH: u64 = 32;
 /// The layout whose parts the format has rules for.
 pub(crate) const CSR: &str = "zt.sparse_csr/1";
 

@@ -85,7 +85,7 @@ impl<'a> Parser<'a> {
         generation: Generation,
         limits: Limits,
     ) -> Self {
-        let mut reader = Reader::new(manifest, base, limits.value_depth());
+        let mut reader = Reader::new(manifest, base, limits.max_value_depth);
         reader.field = "manifest";
         Self {
             reader,
@@ -111,7 +111,7 @@ impl<'a> Parser<'a> {
     pub(crate) fn at_position(&self, position: usize) -> Self {
         let bytes = self.manifest.get(position..).unwrap_or_default();
         let start = self.base.saturating_add(position as u64);
-        let mut reader = Reader::new(bytes, start, self.limits.value_depth());
+        let mut reader = Reader::new(bytes, start, self.limits.max_value_depth);
         reader.field = "manifest";
         Self {
             reader,
@@ -156,7 +156,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Fails where a name is there twice. What is sorted was looked at before.
+    /// Fails where a name is a duplicate. What is sorted was looked at before.
     pub(crate) fn unique(&self, names: &[Cow<'_, str>], rule: Rule) -> Result<()> {
         if !self.is_v2() && names.len() > 1 && NameTable::of(names, |name| name).is_err() {
             return self.fail(rule);
