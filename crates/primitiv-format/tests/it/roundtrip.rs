@@ -160,7 +160,7 @@ fn builders_are_copied_and_options_said_at_once() {
     let options = primitiv_format::ReadOptions::default();
     let bytes = primitiv_format::Bytes::from(file);
     assert!(Archive::from_source(bytes.clone(), &options).is_err());
-    let options = options.with_trailing(true);
+    let options = options.with_allow_trailing(true);
     assert!(Archive::from_source(bytes.clone(), &options).is_ok());
     let mut limits = options.limits;
     limits.max_path_part_count = 0;
