@@ -12,7 +12,7 @@ use crate::index::Index;
 use crate::tensors::Role;
 use crate::{Error, Result, Rule};
 
-/// Checks that no address is there twice or is the start of another one.
+/// Checks that no address is a duplicate or the start of another one.
 pub(crate) fn check_addresses(index: &Index) -> Result<()> {
     if !index.tensors.has_dotted() {
         // What is in order, or has no value at the start of its address, need not be sorted.
@@ -94,7 +94,7 @@ fn is_value(index: &Index, name: Option<&str>) -> bool {
     found.is_some_and(|at| matches!(index.tensors.record(at).role, Role::Value(_)))
 }
 
-/// The same for any addresses. In order, part by part, an address is followed at once by all that start
+/// Checks any addresses. In order, part by part, an address is followed at once by all that start
 /// with it.
 fn check_sorted(index: &Index) -> Result<()> {
     let mut sorted: Vec<Entry<'_>> = Vec::new();

@@ -186,7 +186,7 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// Checks that no statistic of a value is there twice.
+    /// Checks that no statistic of a value is a duplicate.
     fn check_stats(&self, value: usize, count: u32) -> Result<()> {
         /// So few are compared with each other.
         const FEW: usize = 8;

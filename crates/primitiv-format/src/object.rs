@@ -215,7 +215,7 @@ impl Optimizer {
 pub enum OptimizerKind {
     /// Stochastic gradient descent.
     Sgd,
-    /// The same with momentum.
+    /// Stochastic gradient descent with momentum.
     MomentumSgd,
     /// AdaGrad.
     AdaGrad,

@@ -315,7 +315,7 @@ impl Builder {
         self.write_to_with(out, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes the file to `out` with `options`.
     ///
     /// # Errors
     /// As [`write_to`](Self::write_to), or a stop on request.
@@ -338,7 +338,7 @@ impl Builder {
         self.write_file_with(path, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes the file at `path` with `options`.
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file), or a stop on request.
@@ -513,7 +513,7 @@ impl Optimizer {
         self.write_file_with(path, &WriteOptions::default())
     }
 
-    /// The same with options; it is too small to show progress.
+    /// Writes the file at `path` with `options`; it is too small to show progress.
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file).

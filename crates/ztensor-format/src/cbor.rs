@@ -275,13 +275,13 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// The head of the next item, behind its tags; it may be a break.
+    /// The head of the next item, after its tags; it may be a break.
     #[inline]
     pub(crate) fn item(&mut self) -> Result<Header> {
         self.item_at(0).map(|(header, _)| header)
     }
 
-    /// The same for an item within `depth` others, and how many tags it has.
+    /// The head of an item within `depth` others, and how many tags it has.
     #[inline]
     fn item_at(&mut self, depth: usize) -> Result<(Header, usize)> {
         match self.head()? {
@@ -374,7 +374,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The same without the check that it is UTF-8, for texts that are compared with known ones.
+    /// The bytes of a text, without the check that it is UTF-8, for those that are compared with known ones.
     #[inline]
     pub(crate) fn text_bytes(&mut self, len: Option<u64>) -> Result<Cow<'a, [u8]>> {
         self.string(len, true)

@@ -1,4 +1,4 @@
-//! The index of a file that is written anew behind its data.
+//! The index of a file that is written anew after its data.
 
 use alloc::vec::Vec;
 use core::result::Result as Edit;

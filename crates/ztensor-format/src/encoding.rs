@@ -196,7 +196,7 @@ mod frames {
             Ok(reader.hasher)
         }
 
-        /// The same for many blobs at a time: whatever windows their frames declare, only one
+        /// Checks one of many blobs at a time: whatever windows their frames declare, only one
         /// thread of the process has one above `SMALL_WINDOW`.
         pub(crate) fn verify(&self, hasher: Hasher, ticker: &Ticker<'_>) -> Result<Hasher> {
             static LARGE: Mutex<()> = Mutex::new(());

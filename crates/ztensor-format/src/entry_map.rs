@@ -293,7 +293,7 @@ impl EntryParser {
         self.any(reader, field, entry)
     }
 
-    /// The same in any form there is.
+    /// The value of a field in any form there is.
     fn any<'a>(
         &mut self,
         reader: &mut Reader<'a>,
@@ -421,7 +421,7 @@ const REQUIRED: [(Field, Rule); 6] = [
     (Field::Encoding, Rule::EncodingMissing),
 ];
 
-/// The same bytes as text.
+/// Bytes as text.
 #[inline]
 fn utf8<'a>(reader: &Reader<'_>, text: Cow<'a, [u8]>) -> Result<Cow<'a, str>> {
     let text = match text {

@@ -140,9 +140,9 @@ pub enum Generation {
     V0_1,
     /// Magic `ZTEN1000`, objects of components.
     V1_0,
-    /// The same with a magic at the end and a dtype for each component.
+    /// Magic `ZTEN1000` at both ends, and a dtype for each component.
     V1_1,
-    /// The same with any attributes, lengths of compressed components, and logical types.
+    /// As 1.1, with any attributes, lengths of compressed components, and logical types.
     V1_2,
     /// Magic `89 5A 54 32 0D 0A 1A 0A`, deterministic CBOR under a hash.
     V2,
@@ -224,7 +224,7 @@ pub(crate) fn check_magic(source: &dyn Source) -> Result<Magic> {
     Err(Error::unsupported(what, at))
 }
 
-/// 1.0 ends in the size of its manifest, 1.1 and 1.2 repeat the magic behind that. All three say
+/// 1.0 ends in the size of its manifest, 1.1 and 1.2 repeat the magic after that. All three say
 /// in the manifest, a CBOR map, which version wrote it.
 #[cfg(not(feature = "generations"))]
 fn generation_1(source: &dyn Source) -> Result<String> {

@@ -94,7 +94,7 @@ pub(crate) fn parse(
     Ok((reader.assembly, about, start))
 }
 
-/// Where the manifest is, and whether the magic is repeated behind its size.
+/// Where the manifest is, and whether the magic is repeated after its size.
 fn frame(source: &dyn Source) -> Result<(Range<u64>, bool)> {
     /// Magic, one byte and its size.
     const MIN_FILE: u64 = 17;

@@ -226,7 +226,7 @@ pub(crate) fn compared(entry: Entry<'_>, found: Option<&Checksum>) -> Item {
     }
 }
 
-/// The same item with one more thing to say.
+/// An item with one more thing to say.
 #[cfg(feature = "zstd")]
 fn also(mut item: Item, note: &str) -> Item {
     let all = match item.note.take() {

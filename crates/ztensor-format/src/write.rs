@@ -194,7 +194,7 @@ impl Builder {
         self.tensor_with(name, tensor, self.defaults.clone())
     }
 
-    /// The same with options of its own.
+    /// Adds a tensor with `options` of its own.
     ///
     /// # Errors
     /// As [`tensor`](Self::tensor), and where the options don't fit the tensor or each other.
@@ -224,7 +224,7 @@ impl Builder {
         self.deferred_with(name, dtype, shape, order, data, self.defaults.clone())
     }
 
-    /// The same with options of its own.
+    /// Adds a deferred tensor with `options` of its own.
     ///
     /// # Errors
     /// As [`deferred`](Self::deferred), and where the options don't fit the tensor or each other.
@@ -413,7 +413,7 @@ impl Builder {
         self.write_to_with(out, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes the file to `out` with `options`.
     ///
     /// # Errors
     /// As [`write_to`](Self::write_to), or a stop on request.
@@ -436,7 +436,7 @@ impl Builder {
         self.write_file_with(path, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes the file at `path` with `options`.
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file), or a stop on request.

@@ -140,3 +140,30 @@ fn a_batch_is_the_last_dim_and_stays_one() {
         file
     );
 }
+
+/// A copy of a builder goes on by itself, and options are said in one expression.
+#[test]
+fn builders_are_copied_and_options_said_at_once() {
+    let one = || Tensor::from_slice(&[1.0f32], &[1]).unwrap();
+    let mut builder = Builder::new();
+    builder.tensor("a", one()).unwrap();
+    let first = builder.clone();
+    builder.tensor("b", one()).unwrap();
+    let open = |builder: &Builder| Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
+    assert_eq!(
+        (open(&first).entries().len(), open(&builder).entries().len()),
+        (1, 2)
+    );
+
+    let mut file = first.to_vec().unwrap();
+    file.push(0);
+    let options = primitiv_format::ReadOptions::default();
+    let bytes = primitiv_format::Bytes::from(file);
+    assert!(Archive::from_source(bytes.clone(), &options).is_err());
+    let options = options.with_allow_trailing(true);
+    assert!(Archive::from_source(bytes.clone(), &options).is_ok());
+    let mut limits = options.limits;
+    limits.max_path_part_count = 0;
+    let error = Archive::from_source(bytes, &options.with_limits(limits)).unwrap_err();
+    assert_eq!(error.rule_id(), Some("max_path_part_count"));
+}

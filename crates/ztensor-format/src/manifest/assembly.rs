@@ -293,7 +293,7 @@ impl Assembly {
     /// Puts one entry in place of those of each object that can't be listed otherwise. Its components follow
     /// all that is listed.
     fn list_as_one(&mut self) -> Result<()> {
-        // For a time all is there twice.
+        // For a time there are two of all.
         let names = self.tensors.names.memory();
         let all = (self.tensors.all() as u64).saturating_mul(COPY);
         self.check(names.saturating_add(all))?;
@@ -373,7 +373,7 @@ impl Assembly {
         usize::try_from(self.tensors.part(at)?.component_of?).ok()
     }
 
-    /// Whether any name may be there twice, of an object or a component.
+    /// Whether any name may be a duplicate, of an object or a component.
     fn has_collisions(&self) -> bool {
         if self.groups.is_empty() {
             return false;

@@ -156,7 +156,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Fails where a name is there twice. What is sorted was looked at before.
+    /// Fails where a name is a duplicate. What is sorted was looked at before.
     pub(crate) fn unique(&self, names: &[Cow<'_, str>], rule: Rule) -> Result<()> {
         if !self.is_v2() && names.len() > 1 && NameTable::of(names, |name| name).is_err() {
             return self.fail(rule);
