@@ -4,7 +4,7 @@
 /// let mut limits = primitiv_format::Limits::default();
 /// limits.max_path_part_count = 10;
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
     /// Parts of one address. The default of 1024 is far beyond any model; the format has none.

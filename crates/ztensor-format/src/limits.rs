@@ -4,7 +4,7 @@
 /// let mut limits = ztensor_format::Limits::default();
 /// limits.max_decoded_bytes = 1 << 30;
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
     /// Tensors in the index. The default of 50 million takes some 4 GiB of memory to list; an
