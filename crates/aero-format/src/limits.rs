@@ -9,7 +9,7 @@ use crate::Result;
 /// let mut limits = aero_format::Limits::default();
 /// limits.max_metadata_bytes = 1 << 20;
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
     /// Chunks: MAX_ENTRY_COUNT.
@@ -116,5 +116,26 @@ impl Limits {
             at,
         }
         .into())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::expect_used, reason = "a test may stop at the first surprise")]
+mod tests {
+    use super::*;
+    use crate::msgpack::Decoder;
+
+    #[test]
+    fn no_limit_lets_a_value_nest_deeper_than_a_stack_has_room_for() {
+        let reads = |levels: usize, max: u64| {
+            let mut limits = Limits::default();
+            assert!(limits.set("max_value_depth", max));
+            let bytes = [vec![0x91; levels], vec![0xC0]].concat();
+            Decoder::new(&bytes, limits.value_depth()).value().is_ok()
+        };
+        assert!(reads(64, 64) && !reads(65, 64));
+        for max in [1000, 1001, 1 << 32, u64::MAX] {
+            assert!(reads(1000, max) && !reads(1001, max), "{max}");
+        }
     }
 }

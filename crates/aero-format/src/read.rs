@@ -19,7 +19,7 @@ use crate::tree::blake3_of;
 use crate::{BuildError, Error, Limits, Result, Rule, Unsupported};
 
 /// How to open a file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
     /// What the reader takes on.

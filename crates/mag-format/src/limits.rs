@@ -4,7 +4,7 @@
 /// let mut limits = mag_format::Limits::default();
 /// limits.max_metadata_count = 10;
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
     /// Tensor records. The default of 50 million takes some 3 GiB of memory to list; a file

@@ -36,7 +36,7 @@ impl Checksum {
 }
 
 /// How to open a file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
     /// What the reader takes on.

@@ -65,3 +65,44 @@ fn known_limits() -> Vec<&'static str> {
     known.dedup();
     known
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_named_by_what_they_count() {
+        let of_what = ["_count", "_bytes", "_depth", "_ratio"];
+        let known = known_limits();
+        assert!(known.contains(&"max_work_overhead_bytes"));
+        for name in known {
+            let named = name.starts_with("max_") && of_what.iter().any(|end| name.ends_with(end));
+            assert!(named, "{name}");
+        }
+    }
+
+    /// What bounds one thing has one name, so that a limit set once holds for files of any format.
+    #[test]
+    #[cfg(all(
+        feature = "aero",
+        feature = "burnpack",
+        feature = "mag",
+        feature = "safetensors",
+        feature = "ztensor"
+    ))]
+    fn one_name_sets_the_same_limit_of_several_formats() {
+        macro_rules! set {
+            ($name:ident: $($krate:ident),+) => {$({
+                let mut limits = $krate::Limits::default();
+                assert!(limits.set(stringify!($name), u64::MAX));
+                assert_eq!(limits.$name, u64::MAX);
+            })+};
+        }
+        set!(max_tensor_count: burnpack_format, mag_format, safetensors_format, ztensor_format);
+        set!(max_metadata_count: burnpack_format, mag_format, safetensors_format);
+        set!(max_metadata_bytes: aero_format, burnpack_format);
+        set!(max_index_overhead_bytes: mag_format, safetensors_format, ztensor_format);
+        set!(max_value_depth: aero_format, safetensors_format, ztensor_format);
+        set!(max_dim_count: burnpack_format, ztensor_format);
+    }
+}

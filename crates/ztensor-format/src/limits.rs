@@ -72,3 +72,25 @@ impl Default for Limits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_limit_lets_a_value_nest_deeper_than_a_stack_has_room_for() {
+        let refused = |levels: usize, max: u64| {
+            let mut limits = Limits::default();
+            assert!(limits.set("max_value_depth", max));
+            let bytes = [vec![0x81; levels], vec![0]].concat();
+            let checked = crate::cbor::check_item(&bytes, limits.max_value_depth);
+            checked.err().and_then(|error| error.rule_id())
+        };
+        assert_eq!(refused(128, 128), None);
+        assert_eq!(refused(129, 128), Some("max_value_depth"));
+        for max in [255, 256, 1 << 32, u64::MAX] {
+            assert_eq!(refused(255, max), None, "{max}");
+            assert_eq!(refused(256, max), Some("max_value_depth"), "{max}");
+        }
+    }
+}

@@ -1,4 +1,4 @@
-use aero_format::{Archive, Builder, DType, Shape, Tensor, VerifyOptions};
+use aero_format::{Archive, Builder, Bytes, DType, ReadOptions, Shape, Tensor, VerifyOptions};
 use proptest::prelude::*;
 
 fn tensors() -> impl Strategy<Value = Vec<(String, Tensor)>> {
@@ -118,4 +118,40 @@ fn refusals_say_what_was_asked_for() {
     let error = builder.quant_id(1).unwrap_err();
     let want = "\"quant_id\" is said of the tensor added last, and none was added yet";
     assert_eq!(error.to_string(), want);
+}
+
+#[test]
+fn a_copied_builder_is_one_of_its_own() {
+    let one = |number: f32| Tensor::from_slice(&[number], &[1]).unwrap();
+    let mut builder = Builder::new();
+    builder.tensor("a", one(1.0)).unwrap();
+    let alone = builder.to_vec().unwrap();
+    let mut copy = builder.clone();
+    assert_eq!(copy.to_vec().unwrap(), alone);
+    copy.tensor("b", one(2.0)).unwrap();
+    assert!(copy.tensor("a", one(3.0)).is_err());
+    assert_eq!(builder.to_vec().unwrap(), alone);
+    let archive = Archive::from_bytes(copy.to_vec().unwrap()).unwrap();
+    let names: Vec<&str> = archive.entries().map(|entry| entry.name()).collect();
+    assert_eq!(names, ["a", "b"]);
+}
+
+#[test]
+fn the_control_part_is_checked_unless_asked_not_to() {
+    let mut builder = Builder::new();
+    builder
+        .tensor("a", Tensor::from_slice(&[1.0f32], &[1]).unwrap())
+        .unwrap();
+    let file = builder.ihsh(true).to_vec().unwrap();
+    let options = ReadOptions::default();
+    // Some byte of the header is held against nothing but its hash.
+    let found = (0..96).any(|at| {
+        let mut bytes = file.clone();
+        bytes[at] ^= 1;
+        let open = |options| Archive::from_source(Bytes::from(bytes.clone()), &options).is_ok();
+        !open(options)
+            && !open(options.with_check_control(true))
+            && open(options.with_check_control(false))
+    });
+    assert!(found);
 }

@@ -17,8 +17,7 @@ fn file(hashes: bool) -> Vec<u8> {
 }
 
 fn salvage(bytes: Vec<u8>) -> Archive {
-    let mut options = ReadOptions::default();
-    options.salvage = true;
+    let options = ReadOptions::default().with_salvage(true);
     Archive::from_source(Bytes::from(bytes), &options).unwrap()
 }
 

@@ -169,8 +169,7 @@ fn with_an_unknown_one(behind: u64) -> Vec<u8> {
 
 #[test]
 fn a_tensor_of_unknown_dtype_blinds_no_check_of_the_others() {
-    let mut options = ReadOptions::default();
-    options.check_records = false;
+    let options = ReadOptions::default().with_check_records(false);
     let open = |behind| {
         let source = Bytes::from(with_an_unknown_one(behind));
         Archive::from_source(source, &options)

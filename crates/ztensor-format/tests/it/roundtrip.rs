@@ -261,3 +261,19 @@ fn the_worked_example_is_written_byte_for_byte() {
     assert_eq!(builder.to_vec().unwrap(), example.bytes);
     assert_eq!(example.bytes.len(), 326);
 }
+
+#[test]
+fn a_copied_builder_is_one_of_its_own() {
+    let one = |number: f32| Tensor::from_slice(&[number], &[1]).unwrap();
+    let mut builder = Builder::new();
+    builder.tensor("a", one(1.0)).unwrap();
+    let alone = builder.to_vec().unwrap();
+    let mut copy = builder.clone();
+    assert_eq!(copy.to_vec().unwrap(), alone);
+    copy.tensor("b", one(2.0)).unwrap();
+    assert!(copy.tensor("a", one(3.0)).is_err());
+    assert_eq!(builder.to_vec().unwrap(), alone);
+    let archive = Archive::from_bytes(copy.to_vec().unwrap()).unwrap();
+    let names: Vec<&str> = archive.entries().map(|entry| entry.name()).collect();
+    assert_eq!(names, ["a", "b"]);
+}
