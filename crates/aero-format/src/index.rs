@@ -5,7 +5,7 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use tensor_core::codec::{Cursor, NameTable, check_index_memory};
-use tensor_core::{At, DType, Source};
+use tensor_core::{At, DType, LimitExceeded, Source};
 
 use crate::chunk::{Chunk, FourCc};
 use crate::entry::{Record, Seldom, Shard, Tensors};
@@ -257,35 +257,7 @@ impl Index {
     ) -> Result<u64> {
         let invalid = |rule, field| Error::invalid(rule, At { field, ..at });
         let kept = self.tensors.extra.len();
-        let pairs = decoder
-            .map()
-            .map_err(|fault| invalid(rule_of(fault, Rule::TidxShape), "tensors"))?;
-        let mut fields = Fields::default();
-        let mut seen = 0u32;
-        for _ in 0..pairs {
-            let start = decoder.position();
-            let key = decoder
-                .key()
-                .map_err(|fault| invalid(rule_of(fault, Rule::TidxField), "tensors"))?;
-            let known = key.and_then(Fields::known);
-            if let Some((bit, _)) = known {
-                if seen & bit != 0 {
-                    return Err(invalid(
-                        Rule::TidxDuplicateKey,
-                        known.map_or("", |known| known.1),
-                    ));
-                }
-                seen |= bit;
-            }
-            let field = known.map_or("tensors", |known| known.1);
-            fields
-                .read(field, decoder)
-                .map_err(|rule| invalid(rule, field))?;
-            if key.is_some() && (known.is_none() || field == "quant_params") {
-                let pair = bytes.get(start..decoder.position()).unwrap_or_default();
-                self.tensors.extra.extend_from_slice(pair);
-            }
-        }
+        let fields = self.read_fields(decoder, bytes, at)?;
         let (Some(name), Some(code), Some(dims), Some(shard_id), Some(data_off), Some(data_len)) = (
             fields.name,
             fields.dtype,
@@ -297,73 +269,25 @@ impl Index {
             let field = fields.missing();
             return Err(invalid(Rule::TidxMissing { field }, "tensors"));
         };
-        let (value, max) = (name.len() as u64, limits.max_name_bytes);
-        if value > max {
-            let at = At {
-                field: "name",
-                ..at
-            };
-            return Err(tensor_core::LimitExceeded {
-                limit: "max_name_bytes",
-                value,
-                max,
-                at,
-            }
-            .into());
-        }
+        let place = |field| At { field, ..at };
+        let (len, rank) = (name.len() as u64, dims.rank as u64);
+        LimitExceeded::check("max_name_bytes", len, limits.max_name_bytes, place("name"))?;
         let max = limits.max_tensor_dim_count.min(MAX_RANK.into());
-        let value = dims.rank as u64;
-        if value > max {
-            let at = At {
-                field: "shape",
-                ..at
-            };
-            return Err(tensor_core::LimitExceeded {
-                limit: "max_tensor_dim_count",
-                value,
-                max,
-                at,
-            }
-            .into());
-        }
+        LimitExceeded::check("max_tensor_dim_count", rank, max, place("shape"))?;
         let dims = dims.dims.get(..dims.rank).unwrap_or_default();
-        let code = DTypeCode(code);
         let shape = self.tensors.shapes.push(dims);
-        let shape = shape.map_err(|_| invalid(Rule::TidxOverflow, "shape").of_tensor(name))?;
-        if let Some(dtype) = code.dtype().filter(|&dtype| dtype != DType::Opaque) {
-            let len = self.tensors.shapes.get(shape).byte_len(dtype);
-            let len = len.map_err(|_| invalid(Rule::TidxOverflow, "shape").of_tensor(name))?;
-            if let Some(expected) = len.filter(|&len| data_len < len) {
-                let rule = Rule::TidxDataLen {
-                    expected,
-                    got: data_len,
-                };
-                return Err(invalid(rule, "data_len").of_tensor(name));
-            }
-        }
-        if !self.in_parts {
-            let Some(shard) = self.shard_len(shard_id) else {
-                let rule = Rule::TidxShard { shard_id };
-                return Err(invalid(rule, "shard_id").of_tensor(name));
-            };
-            if data_off.checked_add(data_len).is_none_or(|end| end > shard) {
-                let rule = Rule::TidxDataRange {
-                    offset: data_off,
-                    len: data_len,
-                    shard,
-                };
-                return Err(invalid(rule, "data_off").of_tensor(name));
-            }
-        }
-        let tensors = &mut self.tensors;
-        tensors.names.push(name);
-        tensors.records.push(Record {
+        let record = Record {
             data_off,
             data_len,
-            shape,
+            shape: shape.map_err(|_| invalid(Rule::TidxOverflow, "shape").of_tensor(name))?,
             shard_id,
-            code,
-        });
+            code: DTypeCode(code),
+        };
+        self.check_record(&record)
+            .map_err(|(rule, field)| invalid(rule, field).of_tensor(name))?;
+        let tensors = &mut self.tensors;
+        tensors.names.push(name);
+        tensors.records.push(record);
         let seldom = Seldom {
             ordinal,
             flags: fields.flags,
@@ -378,6 +302,72 @@ impl Index {
             tensors.hashes.push(hash);
         }
         Ok(fields.extras)
+    }
+
+    /// The known fields of a tensor; pairs that are kept as they are go to `extra`.
+    fn read_fields<'a>(
+        &mut self,
+        decoder: &mut Decoder<'a>,
+        bytes: &[u8],
+        at: At,
+    ) -> Result<Fields<'a>> {
+        let invalid = |rule, field| Error::invalid(rule, At { field, ..at });
+        let pairs = decoder
+            .map()
+            .map_err(|fault| invalid(rule_of(fault, Rule::TidxShape), "tensors"))?;
+        let mut fields = Fields::default();
+        let mut seen = 0u32;
+        for _ in 0..pairs {
+            let start = decoder.position();
+            let key = decoder
+                .key()
+                .map_err(|fault| invalid(rule_of(fault, Rule::TidxField), "tensors"))?;
+            let known = key.and_then(Fields::known);
+            let field = known.map_or("tensors", |(_, field)| field);
+            if let Some((bit, _)) = known {
+                if seen & bit != 0 {
+                    return Err(invalid(Rule::TidxDuplicateKey, field));
+                }
+                seen |= bit;
+            }
+            fields
+                .read(field, decoder)
+                .map_err(|rule| invalid(rule, field))?;
+            if key.is_some() && (known.is_none() || field == "quant_params") {
+                let pair = bytes.get(start..decoder.position()).unwrap_or_default();
+                self.tensors.extra.extend_from_slice(pair);
+            }
+        }
+        Ok(fields)
+    }
+
+    /// Holds a record against its dtype and its shard; the rule that it breaks comes with the field.
+    fn check_record(&mut self, record: &Record) -> core::result::Result<(), (Rule, &'static str)> {
+        let &Record {
+            data_off,
+            data_len,
+            shard_id,
+            ..
+        } = record;
+        if let Some(dtype) = record.code.dtype().filter(|&dtype| dtype != DType::Opaque) {
+            let len = self.tensors.shapes.get(record.shape).byte_len(dtype);
+            let len = len.map_err(|_| (Rule::TidxOverflow, "shape"))?;
+            if let Some(expected) = len.filter(|&len| data_len < len) {
+                let got = data_len;
+                return Err((Rule::TidxDataLen { expected, got }, "data_len"));
+            }
+        }
+        if self.in_parts {
+            return Ok(());
+        }
+        let Some(shard) = self.shard_len(shard_id) else {
+            return Err((Rule::TidxShard { shard_id }, "shard_id"));
+        };
+        if data_off.checked_add(data_len).is_none_or(|end| end > shard) {
+            let (offset, len) = (data_off, data_len);
+            return Err((Rule::TidxDataRange { offset, len, shard }, "data_off"));
+        }
+        Ok(())
     }
 
     /// The length of a shard, `None` where the file has none of this id. Of those that were asked for, the

@@ -6,10 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::Value as Json;
 use tensor_core::codec::HasEntries;
 use tensor_core::{
-    At, Entries, FileId, FileSource, Report, Source, SourceError, Tensor, UsageError, Value,
-    VerifyOptions,
+    At, Entries, FileId, FileSource, LimitExceeded, Report, Source, SourceError, Tensor,
+    UsageError, Value, VerifyOptions,
 };
 
 use crate::entry::Entry;
@@ -376,46 +377,18 @@ impl Source for InPart {
     }
 }
 
+fn wrong(field: &'static str) -> Error {
+    Error::invalid(Rule::SetJson, At::new(0, field))
+}
+
 fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
-    let wrong = |field| Error::invalid(Rule::SetJson, At::new(0, field));
     let source = FileSource::open(path)?;
-    let (value, max) = (source.size(), options.limits.max_set_bytes);
-    if value > max {
-        let (limit, at) = ("max_set_bytes", At::new(0, "json"));
-        return Err(tensor_core::LimitExceeded {
-            limit,
-            value,
-            max,
-            at,
-        }
-        .into());
-    }
-    let bytes = source.read(0..source.size())?;
-    let limits = &options.limits;
-    limits.check_json(&bytes, source.size(), At::new(0, "json"))?;
+    let (size, limits, at) = (source.size(), &options.limits, At::new(0, "json"));
+    LimitExceeded::check("max_set_bytes", size, limits.max_set_bytes, at)?;
+    let bytes = source.read(0..size)?;
+    limits.check_json(&bytes, size, at)?;
     let json = set_json::parse(&bytes)?;
-    if text_at(&json, &["format", "name"]) != Some("AEROSET") {
-        return Err(wrong("format"));
-    }
-    let version = at_path(&json, &["format", "version"])
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    match version {
-        [major, minor] => match (major.as_u64(), minor.as_u64()) {
-            (Some(0), Some(1 | 2)) => {}
-            (Some(major), Some(minor)) => {
-                let what = Unsupported::Version {
-                    format: "AEROSET",
-                    major,
-                    minor,
-                };
-                return Err(Error::unsupported(what, At::new(0, "version")));
-            }
-            _ => return Err(wrong("version")),
-        },
-        _ => return Err(wrong("version")),
-    }
+    check_version(&json)?;
     if let Some(url) = json.get("base_url").filter(|url| !url.is_null()) {
         let url = url.as_str().unwrap_or_default().to_owned();
         let what = Unsupported::Remote { url };
@@ -433,43 +406,7 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
         let what = Unsupported::Remote { url };
         return Err(Error::unsupported(what, At::new(0, "global_tidx")));
     };
-    let mut parts = Vec::new();
-    let mut shards = HashMap::new();
-    let mut seen = std::collections::HashSet::new();
-    for part in at_path(&json, &["parts"])
-        .as_array()
-        .ok_or_else(|| wrong("parts"))?
-    {
-        let file = listed(part, folder)?;
-        let name = text_at(part, &["path"]).unwrap_or_default().to_owned();
-        let twice = Error::invalid(Rule::SetShard, At::new(0, "shards"));
-        if !seen.insert(name.clone()) {
-            return Err(twice);
-        }
-        let mut ids = Vec::new();
-        for id in at_path(part, &["shards"])
-            .as_array()
-            .ok_or_else(|| wrong("shards"))?
-        {
-            let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
-            let id = id.ok_or_else(|| wrong("shards"))?;
-            ids.push(id);
-            if shards.insert(id, parts.len()).is_some() {
-                let at = At::new(0, "shards");
-                return Err(Error::invalid(Rule::SetShard, at));
-            }
-        }
-        let id = match &file.place {
-            Place::Local(path) => FileId::of(path).ok(),
-            Place::Remote(_) => None,
-        };
-        parts.push(Part {
-            name,
-            file,
-            shards: ids,
-            id,
-        });
-    }
+    let (parts, shards) = parse_parts(&json, folder)?;
     let index = Archive::from_source(open_file(index_path)?, options)
         .map_err(|error| error.in_file(index_path))?;
     if let Some(entry) = index
@@ -477,7 +414,7 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
         .find(|entry| !shards.contains_key(&entry.shard_id()))
     {
         let at = At::new(0, "shard_id").entry(entry.ordinal as u64);
-        return Err(Error::invalid(Rule::SetShard, at));
+        return Err(Error::invalid(Rule::SetShard, at).of_tensor(entry.name()));
     }
     let mut metadata = Vec::new();
     for key in ["name", "architecture"] {
@@ -495,6 +432,65 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
         metadata,
         open: Mutex::new(Vec::new()),
     })
+}
+
+/// Whether the JSON is a set's, of a version that is read.
+fn check_version(json: &Json) -> Result<()> {
+    if text_at(json, &["format", "name"]) != Some("AEROSET") {
+        return Err(wrong("format"));
+    }
+    let version = at_path(json, &["format", "version"]).as_array();
+    let [major, minor] = version.map(Vec::as_slice).unwrap_or_default() else {
+        return Err(wrong("version"));
+    };
+    match (major.as_u64(), minor.as_u64()) {
+        (Some(0), Some(1 | 2)) => Ok(()),
+        (Some(major), Some(minor)) => {
+            let what = Unsupported::Version {
+                format: "AEROSET",
+                major,
+                minor,
+            };
+            Err(Error::unsupported(what, At::new(0, "version")))
+        }
+        _ => Err(wrong("version")),
+    }
+}
+
+/// The parts, and which of them holds each shard.
+fn parse_parts(json: &Json, folder: &Path) -> Result<(Vec<Part>, HashMap<u32, usize>)> {
+    let mut parts = Vec::new();
+    let mut shards = HashMap::new();
+    let mut seen = std::collections::HashSet::new();
+    let listed_parts = at_path(json, &["parts"]).as_array();
+    for part in listed_parts.ok_or_else(|| wrong("parts"))? {
+        let file = listed(part, folder)?;
+        let name = text_at(part, &["path"]).unwrap_or_default().to_owned();
+        if !seen.insert(name.clone()) {
+            return Err(Error::invalid(Rule::SetShard, At::new(0, "shards")));
+        }
+        let mut ids = Vec::new();
+        let listed_ids = at_path(part, &["shards"]).as_array();
+        for id in listed_ids.ok_or_else(|| wrong("shards"))? {
+            let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
+            let id = id.ok_or_else(|| wrong("shards"))?;
+            ids.push(id);
+            if shards.insert(id, parts.len()).is_some() {
+                return Err(Error::invalid(Rule::SetShard, At::new(0, "shards")));
+            }
+        }
+        let id = match &file.place {
+            Place::Local(path) => FileId::of(path).ok(),
+            Place::Remote(_) => None,
+        };
+        parts.push(Part {
+            name,
+            file,
+            shards: ids,
+            id,
+        });
+    }
+    Ok((parts, shards))
 }
 
 impl HasEntries for Set {

@@ -115,6 +115,33 @@ pub struct LimitExceeded {
     pub at: At,
 }
 
+impl LimitExceeded {
+    /// Fails where `value` is above `max`, which is the limit's.
+    ///
+    /// ```
+    /// use tensor_core::{At, LimitExceeded};
+    ///
+    /// let at = At::new(8, "count");
+    /// assert!(LimitExceeded::check("max_tensor_count", 10, 10, at).is_ok());
+    /// let error = LimitExceeded::check("max_tensor_count", 11, 10, at).unwrap_err();
+    /// assert_eq!((error.limit, error.value, error.max), ("max_tensor_count", 11, 10));
+    /// ```
+    ///
+    /// # Errors
+    /// The limit, with both values and the place.
+    pub const fn check(limit: &'static str, value: u64, max: u64, at: At) -> Result<(), Self> {
+        if value <= max {
+            return Ok(());
+        }
+        Err(Self {
+            limit,
+            value,
+            max,
+            at,
+        })
+    }
+}
+
 /// Dims whose element or byte count does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -30,7 +30,7 @@ pub(crate) fn raise_about(py: Python<'_>, error: &Error, tensor: Option<&str>) -
     let tensor = tensor.or(match error {
         Error::NoSuchTensor { name, .. } => Some(name.as_str()),
         Error::Refused(refused) => refused.first().map(|refusal| refusal.tensor.as_str()),
-        _ => None,
+        error => error.tensor(),
     });
     let place = error.at();
     let about = PyDict::new(py);

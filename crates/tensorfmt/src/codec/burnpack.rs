@@ -249,54 +249,7 @@ pub(crate) fn build(
         losses.push(Loss::new(LossKind::Generation, "layout", reason));
     }
     let plain_bools = compat == Compat::AsSpelled && has_plain_bools(model, &tensors);
-    let mut record = Record::default();
-    for (key, value) in &model.metadata {
-        record.note_order(key);
-        let scalar = match value {
-            Value::Int(value) => match (u64::try_from(*value), i64::try_from(*value)) {
-                (Ok(value), _) => Some(Scalar::UInt(value)),
-                (_, Ok(value)) => Some(Scalar::Int(value)),
-                _ => None,
-            },
-            Value::Float(value) => Some(Scalar::Float(*value)),
-            Value::Bool(value) => Some(Scalar::Bool(*value)),
-            _ => None,
-        };
-        let name = key.strip_prefix("scalar:").unwrap_or(key);
-        let scalar = match scalar {
-            Some(Scalar::UInt(value)) if model.signed.iter().any(|signed| signed == name) => {
-                Some(i64::try_from(value).map_or(Scalar::UInt(value), Scalar::Int))
-            }
-            scalar => scalar,
-        };
-        let held = match scalar.filter(|_| !matches!(compat, Compat::V0_20 | Compat::V0_21)) {
-            Some(scalar) => builder.scalar(name, scalar).map(|_| ()),
-            None => {
-                losses.extend(Record::loss_of(key, value));
-                builder
-                    .metadata(key, record.text_of(key, value))
-                    .map(|_| ())
-            }
-        };
-        if let Err(error) = held {
-            losses.push(Loss::new(LossKind::Metadata, key, error.to_string()));
-        }
-    }
-    for tensor in &tensors {
-        let elsewhere = |(key, _): &&(String, Value)| key != PARAM_ID && key != DTYPE;
-        let rest: Vec<_> = tensor
-            .attributes
-            .iter()
-            .filter(elsewhere)
-            .cloned()
-            .collect();
-        record.attributes(&tensor.name, &rest);
-    }
-    if let Some(text) = record.to_text() {
-        if builder.metadata(Record::KEY, text).is_err() {
-            losses.push(Record::has_no_place());
-        }
-    }
+    add_metadata(model, &tensors, compat, &mut builder, losses);
     // Empty tensors share their place with the next one, and the index is sorted by name.
     for pair in tensors.windows(2) {
         if let [first, second] = pair {
@@ -307,52 +260,113 @@ pub(crate) fn build(
         }
     }
     for tensor in shrinking(tensors) {
-        let id = attribute(&tensor, PARAM_ID).and_then(|id| match id {
-            Value::Int(id) => u64::try_from(*id).ok(),
-            _ => None,
-        });
-        let spelled = attribute(&tensor, DTYPE)
-            .and_then(Value::as_str)
-            .map(str::to_owned);
-        let Prepared {
-            name,
-            dtype,
-            shape,
-            order,
-            data,
-            native,
-            ..
-        } = tensor;
-        match (own(native.as_ref()), spelled.as_deref()) {
-            (Some((archive, entry)), _) => {
-                losses.extend(respelled(&name, entry.dtype_code(), compat));
-                builder.copy_as(&name, archive, entry)?;
-            }
-            (_, Some("Flex32")) if dtype == DType::F32 => {
-                builder.coded(&name, DTypeCode::Flex32, shape, data)?;
-            }
-            (_, Some("Bool(u8)")) if dtype == DType::Bool => {
-                builder.coded(&name, DTypeCode::Bool(BoolStore::U8), shape, data)?;
-            }
-            (_, Some("Bool(u32)")) if dtype == DType::Bool => {
-                let wide = Cast::new(data, DType::Bool, DType::U32)
-                    .map_err(|error| Error::Usage(error.to_string()))?;
-                builder.coded(&name, DTypeCode::Bool(BoolStore::U32), shape, wide)?;
-            }
-            _ if plain_bools && dtype == DType::Bool && order == Order::RowMajor => {
-                builder.coded(&name, DTypeCode::Bool(BoolStore::Legacy), shape, data)?;
-            }
-            _ => {
-                builder.deferred(&name, dtype, shape, order, data)?;
-            }
-        }
-        if let Some(id) = id {
-            builder.param_id(&name, id)?;
-        }
+        add_tensor(tensor, compat, plain_bools, &mut builder, losses)?;
     }
     // What the generation can't hold is refused now.
-    builder.encoded_len()?;
+    Builder::encoded_len(&builder)?;
     Ok(builder)
+}
+
+/// The metadata, and what of it and of the tensors travels in the record.
+fn add_metadata(
+    model: &Model,
+    tensors: &[Prepared],
+    compat: Compat,
+    builder: &mut Builder,
+    losses: &mut Vec<Loss>,
+) {
+    let mut record = Record::default();
+    for (key, value) in &model.metadata {
+        record.note_order(key);
+        let name = key.strip_prefix("scalar:").unwrap_or(key);
+        let is_signed = model.signed.iter().any(|signed| signed == name);
+        let scalar = scalar_of(value, is_signed);
+        let held = match scalar.filter(|_| !matches!(compat, Compat::V0_20 | Compat::V0_21)) {
+            Some(scalar) => builder.scalar(name, scalar).map(|_| ()),
+            None => {
+                losses.extend(Record::loss_of(key, value));
+                let text = record.text_of(key, value);
+                builder.metadata(key, text).map(|_| ())
+            }
+        };
+        if let Err(error) = held {
+            losses.push(Loss::new(LossKind::Metadata, key, error.to_string()));
+        }
+    }
+    for tensor in tensors {
+        let elsewhere = |(key, _): &&(String, Value)| key != PARAM_ID && key != DTYPE;
+        let rest = tensor.attributes.iter().filter(elsewhere).cloned();
+        record.attributes(&tensor.name, &rest.collect::<Vec<_>>());
+    }
+    if let Some(text) = record.to_text() {
+        if builder.metadata(Record::KEY, text).is_err() {
+            losses.push(Record::has_no_place());
+        }
+    }
+}
+
+/// A value as a scalar, where the format has one for it.
+fn scalar_of(value: &Value, is_signed: bool) -> Option<Scalar> {
+    match *value {
+        Value::Int(value) => match (u64::try_from(value), i64::try_from(value)) {
+            (_, Ok(value)) if is_signed || value < 0 => Some(Scalar::Int(value)),
+            (Ok(value), _) => Some(Scalar::UInt(value)),
+            _ => None,
+        },
+        Value::Float(value) => Some(Scalar::Float(value)),
+        Value::Bool(value) => Some(Scalar::Bool(value)),
+        _ => None,
+    }
+}
+
+/// A tensor in the spelling that it has, that was asked for, or that the others have.
+fn add_tensor(
+    tensor: Prepared,
+    compat: Compat,
+    plain_bools: bool,
+    builder: &mut Builder,
+    losses: &mut Vec<Loss>,
+) -> Result<()> {
+    let id = attribute(&tensor, PARAM_ID).and_then(Value::as_u64);
+    let spelled = attribute(&tensor, DTYPE)
+        .and_then(Value::as_str)
+        .map(str::to_owned);
+    let Prepared {
+        name,
+        dtype,
+        shape,
+        order,
+        data,
+        native,
+        ..
+    } = tensor;
+    match (own(native.as_ref()), spelled.as_deref()) {
+        (Some((archive, entry)), _) => {
+            losses.extend(respelled(&name, entry.dtype_code(), compat));
+            builder.copy_as(&name, archive, entry)?;
+        }
+        (_, Some("Flex32")) if dtype == DType::F32 => {
+            builder.coded(&name, DTypeCode::Flex32, shape, data)?;
+        }
+        (_, Some("Bool(u8)")) if dtype == DType::Bool => {
+            builder.coded(&name, DTypeCode::Bool(BoolStore::U8), shape, data)?;
+        }
+        (_, Some("Bool(u32)")) if dtype == DType::Bool => {
+            let wide = Cast::new(data, DType::Bool, DType::U32)
+                .map_err(|error| Error::Usage(error.to_string()))?;
+            builder.coded(&name, DTypeCode::Bool(BoolStore::U32), shape, wide)?;
+        }
+        _ if plain_bools && dtype == DType::Bool && order == Order::RowMajor => {
+            builder.coded(&name, DTypeCode::Bool(BoolStore::Legacy), shape, data)?;
+        }
+        _ => {
+            builder.deferred(&name, dtype, shape, order, data)?;
+        }
+    }
+    if let Some(id) = id {
+        builder.param_id(&name, id)?;
+    }
+    Ok(())
 }
 
 /// Whether bools that come from elsewhere are spelled as Burn 0.20 does: where others of the file
