@@ -8,10 +8,10 @@ use tensor_core::codec::{Cursor, NameTable, check_index_memory};
 use tensor_core::{At, DType, LimitExceeded, Source};
 
 use crate::chunk::{Chunk, FourCc};
-use crate::entry::{Record, Seldom, Shard, Tensors};
 use crate::integrity::{control_digest, parse_ihsh, payload, unhex};
 use crate::layout::{ALIGN, Header, Toc, inside};
 use crate::msgpack::{Decoder, Fault};
+use crate::tensors::{Record, Seldom, Shard, Tensors};
 use crate::{DTypeCode, Error, Limits, ReadOptions, Result, Rule};
 
 /// Everything that the control structures and the tensor index say. One that exists is valid:

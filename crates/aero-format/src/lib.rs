@@ -75,6 +75,7 @@ mod rule;
 mod set;
 #[cfg(feature = "std")]
 mod set_json;
+mod tensors;
 mod tree;
 mod verify;
 mod write;

@@ -149,7 +149,7 @@ rules! {
         /// "TIDX Schema": each field has its type and range.
         #[rule("aero.tidx.field", "a field of a tensor has the wrong type or range")]
         TidxField,
-        /// "TIDX Schema": no key is duplicate.
+        /// "TIDX Schema": no key is a duplicate.
         #[rule("aero.tidx.duplicate_key", "a duplicate key")]
         TidxDuplicateKey,
         /// "TIDX Schema": a name is UTF-8 text.
@@ -244,7 +244,7 @@ rules! {
         /// AEROSET: index and part agree about a tensor.
         #[rule("aero.set.tensor", "index and part do not agree about a tensor")]
         SetTensor,
-        /// AEROSET: no key is duplicate.
+        /// AEROSET: no key is a duplicate.
         #[rule("aero.set.duplicate_key", "a duplicate key in the set")]
         SetDuplicateKey,
         /// AEROSET: size_bytes is a count, sha256 has 64 hexadecimal digits.

@@ -6,11 +6,11 @@ use core::ops::Range;
 use tensor_core::codec::{Cursor, NameTable, Ticker, check_index_memory, walk};
 use tensor_core::{At, LimitExceeded, Source, SourceError, Truncated, checksum};
 
-use crate::entry::{Record, Tensors};
 use crate::layout::{Header, MetaRecord, TensorRecord};
 use crate::meta::MetaEntry;
 #[cfg(feature = "snapshots")]
 use crate::snapshot::{manifest, pooled};
+use crate::tensors::{Record, Tensors};
 use crate::{Checksum, Error, Generation, ReadOptions, Result, Rule};
 
 /// Everything that a file says about its tensors. One that exists is valid: every range in

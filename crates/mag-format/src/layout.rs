@@ -3,9 +3,9 @@
 use tensor_core::codec::{Cursor, Sink};
 use tensor_core::{Shape, ShapeError, SinkError};
 
-use crate::entry::{Record, Tensors};
 use crate::limits::{MAX_KEY, MAX_SIZE};
 use crate::meta::MetaValue;
+use crate::tensors::{Record, Tensors};
 use crate::{DTypeCode, Error, Generation, Result, Rule, Unsupported};
 
 /// "File Header": the first four bytes.

@@ -96,6 +96,7 @@ mod read;
 mod rule;
 #[cfg(feature = "snapshots")]
 mod snapshot;
+mod tensors;
 mod write;
 
 pub use dtype::DTypeCode;

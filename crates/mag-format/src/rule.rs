@@ -167,7 +167,7 @@ rules! {
         #[rule("mag.snapshot.pool.text", "string is not UTF-8")]
         SnapshotPoolText,
         /// Snapshots 0.1.0 and 0.2.0: strings are unique.
-        #[rule("mag.snapshot.pool.duplicate", "string {first} is duplicate")]
+        #[rule("mag.snapshot.pool.duplicate", "duplicate of string {first}")]
         SnapshotPoolDuplicate {
             /// The string that is equal.
             first: u64,
@@ -309,7 +309,7 @@ rules! {
             /// What had to come.
             expected: &'static str,
         },
-        /// Snapshot 0.3.0: outside of the user's metadata no key is duplicate.
+        /// Snapshot 0.3.0: outside of the user's metadata no key is a duplicate.
         #[rule("mag.manifest.duplicate", "a key that is there already")]
         ManifestDuplicate,
         /// Snapshot 0.3.0: a tensor has at most 255 dims.

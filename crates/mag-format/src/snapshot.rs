@@ -9,9 +9,9 @@ use tensor_core::Value;
 use tensor_core::codec::{ShapeId, Shapes};
 
 use crate::Checksum;
-use crate::entry::Tensors;
 use crate::index::Records;
 use crate::limits::MAX_SIZE;
+use crate::tensors::Tensors;
 
 mod json;
 pub(crate) mod manifest;

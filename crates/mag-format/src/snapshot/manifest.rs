@@ -12,9 +12,9 @@ use tensor_core::{At, LimitExceeded, Source, Truncated};
 
 use super::json::Json;
 use super::{Found, ShapeFault, Snapshot, Timestamp, Writer, checked_shape};
-use crate::entry::{Record, Tensors};
 use crate::index::{Index, check_memory};
 use crate::limits::{MAX_RANK, MAX_SIZE};
+use crate::tensors::{Record, Tensors};
 use crate::{DTypeCode, Error, Generation, ReadOptions, Result, Rule, Unsupported};
 
 /// Size of the header, and the least place of the document.

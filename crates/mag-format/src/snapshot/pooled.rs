@@ -9,9 +9,9 @@ use tensor_core::codec::{Cursor, NameTable, Ticker, walk};
 use tensor_core::{At, Bytes, LimitExceeded, Source, Truncated, checksum};
 
 use super::{Found, ShapeFault, Snapshot, Timestamp, checked_shape};
-use crate::entry::{Record, Tensors};
 use crate::index::{Index, Records, check_memory};
 use crate::limits::{MAX_POOLED_RANK, MAX_SIZE};
+use crate::tensors::{Record, Tensors};
 use crate::{Checksum, DTypeCode, Error, Generation, ReadOptions, Result, Rule};
 
 /// Size of the header.
