@@ -93,12 +93,6 @@ pub enum BuildError {
     /// [`Limits::max_metadata_overhead_bytes`](crate::Limits::max_metadata_overhead_bytes) is raised.
     #[error("the metadata has too many values for the size of the file")]
     Metadata,
-    /// A field of the tensor added last was given before any tensor.
-    #[error("{field:?} is said of the tensor added last, and none was added yet")]
-    NoTensor {
-        /// The field.
-        field: String,
-    },
     /// An alignment, size or level that makes no sense.
     #[error("{option} of {value} makes no sense")]
     Option {

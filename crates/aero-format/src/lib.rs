@@ -67,6 +67,7 @@ mod index;
 mod integrity;
 mod layout;
 mod limits;
+mod meta;
 mod msgpack;
 mod pass;
 mod read;
@@ -75,6 +76,7 @@ mod rule;
 mod set;
 #[cfg(feature = "std")]
 mod set_json;
+mod style;
 mod tensors;
 mod tree;
 mod verify;
@@ -86,20 +88,23 @@ pub use entry::Entry;
 pub use error::{Aero, BuildError, Error, TRUNCATED};
 pub use layout::MAGIC;
 pub use limits::Limits;
+pub use meta::MetaEntry;
 pub use read::{Archive, ReadOptions};
 pub use rule::{Digest, Rule, Unsupported};
 #[cfg(feature = "std")]
 pub use set::Set;
+pub use style::Style;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
-    At, Bytes, CastError, DType, Element, Item, Kind, LimitExceeded, Order, Outcome, Report, Shape,
-    ShapeError, SinkError, Source, SourceError, Tensor, Truncated, UsageError, Value,
-    VerifyOptions, WriteOptions, bf16, f16,
+    At, Bytes, CastError, DType, Element, Entries, Item, Kind, LimitExceeded, Order, Outcome,
+    Progress, Report, Shape, ShapeError, SinkError, Source, SourceError, StrideError, Tensor,
+    TensorSpec, Truncated, UsageError, Value, VerifyOptions, Version, Window, WriteOptions, bf16,
+    f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};
-pub use write::Builder;
+pub use write::{Builder, TensorOptions};
 
 /// What this crate's functions return.
 pub type Result<T, E = Error> = core::result::Result<T, E>;

@@ -6,9 +6,12 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use tensor_core::codec::{HasEntries, Ticker};
-use tensor_core::{At, Bytes, DType, Entries, Source, Tensor, UsageError, Value, Window};
+use tensor_core::codec::{HasEntries, Ticker, read_elements};
+use tensor_core::{
+    At, Bytes, DType, Element, Entries, Source, Tensor, UsageError, Value, Version, Window,
+};
 
+use crate::MetaEntry;
 use crate::chunk::{Chunk, FourCc};
 use crate::entry::Entry;
 use crate::index::Index;
@@ -27,6 +30,9 @@ pub struct ReadOptions {
     /// Whether to check header, TOC and string table against IHSH, where there is one. On by
     /// default.
     pub check_control: bool,
+    /// Whether to hold the data of a tensor that is read against its hash, or where it has none
+    /// against its shard's, which is then read once as a whole. Off by default.
+    pub check_data: bool,
     /// Open files whose tensor index overran the weights, as the reference writer leaves them
     /// when tensor hashes are on, and files that were cut within the weights. A tensor is then
     /// read only if its own hash is right; one without where the hash of its shard is, or where
@@ -39,6 +45,7 @@ impl Default for ReadOptions {
         Self {
             limits: Limits::default(),
             check_control: true,
+            check_data: false,
             salvage: false,
         }
     }
@@ -57,6 +64,17 @@ impl ReadOptions {
     pub const fn with_check_control(mut self, check_control: bool) -> Self {
         self.check_control = check_control;
         self
+    }
+
+    /// These options with or without a check of the data that is read.
+    #[must_use]
+    pub const fn with_check_data(mut self, check_data: bool) -> Self {
+        self.check_data = check_data;
+        self
+    }
+
+    const fn checks_data(&self) -> bool {
+        self.check_data || self.salvage
     }
 
     /// These options with or without salvage.
@@ -202,9 +220,10 @@ impl Archive {
         &self.index.header.uuid
     }
 
-    /// The format version: always 0.1.
-    pub fn version(&self) -> (u16, u16) {
-        crate::layout::VERSION
+    /// The version of the format: always 0.1.
+    pub fn version(&self) -> Version {
+        let (major, minor) = crate::layout::VERSION;
+        Version::new(major.into(), minor.into())
     }
 
     /// Size of the file in bytes.
@@ -222,21 +241,45 @@ impl Archive {
         self.index.in_parts
     }
 
-    /// The pairs of the first JSON chunk, empty without one.
+    /// The pairs of the first JSON chunk, empty without one. They are read and decoded with every
+    /// call.
+    ///
+    /// ```
+    /// use aero_format::{Archive, Builder, Value};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.metadata("epoch", 3i64)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// for meta in archive.metadata()? {
+    ///     println!("{} {:?}", meta.key(), meta.value());
+    /// }
+    /// let epoch = archive.metadata_entry("epoch")?.ok_or("no epoch")?;
+    /// assert_eq!(epoch.value(), &Value::from(3i64));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// What the chunk breaks, or what the source fails with.
-    pub fn metadata(&self) -> Result<Vec<(String, Value)>> {
+    pub fn metadata(&self) -> Result<Vec<MetaEntry>> {
         let Some(chunk) = self.index.first(FourCc::MJSN) else {
             return Ok(Vec::new());
         };
         match self.json(chunk)? {
             Value::Map(pairs) => Ok(pairs
                 .into_iter()
-                .filter_map(|(key, value)| Some((key.as_str()?.to_string(), value)))
+                .filter_map(|(key, value)| Some(MetaEntry::new(key.as_str()?, value)))
                 .collect()),
             _ => Ok(Vec::new()),
         }
+    }
+
+    /// The pair with this key. All are read and decoded to find it.
+    ///
+    /// # Errors
+    /// As [`metadata`](Self::metadata).
+    pub fn metadata_entry(&self, key: &str) -> Result<Option<MetaEntry>> {
+        let mut pairs = self.metadata()?.into_iter();
+        Ok(pairs.find(|pair| pair.key() == key))
     }
 
     /// The manifest, `None` without one.
@@ -265,8 +308,9 @@ impl Archive {
     }
 
     /// Reads a tensor: a slice where the source is memory, else one read into an aligned buffer.
-    /// A salvaging archive holds the very bytes that it returns against the tensor's own hash; one
-    /// without is read where its shard is whole, or was cut off behind it.
+    /// An archive that [checks data](ReadOptions::check_data) or salvages holds the very bytes that
+    /// it returns against the tensor's own hash; one without is read where its shard is whole, or
+    /// was cut off after it.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where the dtype is unknown or the data is in the parts of a set,
@@ -274,10 +318,10 @@ impl Archive {
     /// fails with.
     pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
         let (dtype, range) = self.locate(entry)?;
-        let data = if self.options.salvage {
+        let data = if self.options.checks_data() {
             let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
             let stored = self.source.read(self.stored_range(entry)?)?;
-            self.salvaged(entry, || Ok(blake3::hash(&stored).into()))?;
+            self.check_hash(entry, || Ok(blake3::hash(&stored).into()))?;
             stored.slice(..len.min(stored.len()))
         } else {
             self.source.read(range)?
@@ -291,30 +335,49 @@ impl Archive {
         })
     }
 
-    /// Reads a tensor's little-endian bytes into `out`, which has its exact length. Where a
-    /// salvaging archive finds them damaged, `out` holds nothing to rely on.
+    /// Reads a tensor's little-endian bytes into `out`, which has its exact length. Where they are
+    /// found damaged, `out` holds nothing to rely on.
     ///
     /// # Errors
     /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (_, range) = self.locate(entry)?;
-        let (expected, got) = (range.end - range.start, out.len() as u64);
-        if expected != got {
-            return Err(UsageError::BufferLength { expected, got }.into());
-        }
-        if !self.options.salvage {
+        let expected = range.end - range.start;
+        UsageError::check_buffer(entry.name(), expected, out)?;
+        if !self.options.checks_data() {
             return Ok(self.source.read_into(range.start, out)?);
         }
         if entry.record().data_len == expected {
             self.source.read_into(range.start, out)?;
-            return self.salvaged(entry, || Ok(blake3::hash(out).into()));
+            return self.check_hash(entry, || Ok(blake3::hash(out).into()));
         }
         // The hash is over more bytes than are asked for.
         out.copy_from_slice(self.read(entry)?.data());
         Ok(())
     }
 
-    /// A tensor's little-endian bytes as a source of their own. A salvaging archive checks them
+    /// Reads a tensor's elements, in stored order, into `out`, which has room for exactly these.
+    ///
+    /// ```
+    /// use aero_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let mut w = [0.0f32; 2];
+    /// archive.read_slice(archive.entry("w").ok_or("no w")?, &mut w)?;
+    /// assert_eq!(w, [1.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`read_into`](Self::read_into), and [`UsageError::Cast`] where the elements are of another
+    /// type.
+    pub fn read_slice<T: Element>(&self, entry: Entry<'_>, out: &mut [T]) -> Result<()> {
+        read_elements(entry.dtype(), out, |bytes| self.read_into(entry, bytes))
+    }
+
+    /// A tensor's little-endian bytes as a source of their own. An archive that checks data does so
     /// here, once.
     ///
     /// # Errors
@@ -368,7 +431,13 @@ impl Archive {
         let wanted = data.start.saturating_add(range.start)..data.start.saturating_add(range.end);
         if range.start > range.end || wanted.end > data.end {
             let (expected, got) = (data.end - data.start, range.end);
-            return Err(UsageError::BufferLength { expected, got }.into());
+            let tensor = entry.name().into();
+            return Err(UsageError::BufferLength {
+                tensor,
+                expected,
+                got,
+            }
+            .into());
         }
         let name = format!("weights.shard{}", entry.shard_id());
         let at = At::new(entry.offset(), "digests");
@@ -497,19 +566,23 @@ impl Archive {
         Ok(offset..offset + len)
     }
 
-    /// A salvaging reader's check of bytes that are read later.
+    /// The check of bytes that are read later, where the archive makes one.
     fn check_stored(&self, entry: Entry<'_>) -> Result<()> {
-        if !self.options.salvage {
+        if !self.options.checks_data() {
             return Ok(());
         }
         let range = self.stored_range(entry)?;
-        self.salvaged(entry, || {
+        self.check_hash(entry, || {
             blake3_of(&self.source, range, 0, &Ticker::default())
         })
     }
 
-    /// Whether a salvaging reader may give a tensor away whose bytes have `digest`.
-    fn salvaged(&self, entry: Entry<'_>, digest: impl FnOnce() -> Result<[u8; 32]>) -> Result<()> {
+    /// Holds a tensor whose bytes have `digest` against its hash, or its shard's.
+    fn check_hash(
+        &self,
+        entry: Entry<'_>,
+        digest: impl FnOnce() -> Result<[u8; 32]>,
+    ) -> Result<()> {
         match entry.hash_b3() {
             Some(expected) => {
                 let found = digest()?;
@@ -529,7 +602,7 @@ impl Archive {
 
     /// Without a hash of its own a tensor is as good as its shard. One that is cut has no hash to
     /// hold it against: what lies before the cut is as it was.
-    fn check_shard(&self, entry: Entry<'_>) -> Result<()> {
+    pub(crate) fn check_shard(&self, entry: Entry<'_>) -> Result<()> {
         let Some(shard) = self.shard(entry) else {
             return Ok(());
         };

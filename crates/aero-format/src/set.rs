@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value as Json;
-use tensor_core::codec::HasEntries;
+use tensor_core::codec::{HasEntries, read_elements};
 use tensor_core::{
-    At, Entries, FileId, FileSource, LimitExceeded, Report, Source, SourceError, Tensor,
-    UsageError, Value, VerifyOptions,
+    At, Element, Entries, FileId, FileSource, Item, LimitExceeded, Report, Source, SourceError,
+    Tensor, UsageError, Value, VerifyOptions,
 };
 
 use crate::entry::Entry;
 use crate::read::Archive;
 use crate::set_json::{self, Listed, Part, Place, at_path, listed, text_at};
-use crate::{Error, ReadOptions, Result, Rule, Unsupported};
+use crate::{Error, MetaEntry, ReadOptions, Result, Rule, Unsupported};
 
 /// How many parts are open at once.
 const OPEN: usize = 4;
@@ -36,7 +36,7 @@ struct Inner {
     parts: Vec<Part>,
     /// Which part has a shard.
     shards: HashMap<u32, usize>,
-    metadata: Vec<(String, Value)>,
+    metadata: Vec<MetaEntry>,
     /// The parts that are open, the one used last at the end.
     open: Mutex<Vec<(usize, Archive)>>,
 }
@@ -65,8 +65,18 @@ impl Set {
     }
 
     /// All tensors, in index order.
-    pub fn entries(&self) -> Entries<'_, Archive> {
-        self.inner.index.entries()
+    pub fn entries(&self) -> Entries<'_, Self> {
+        Entries::of(self)
+    }
+
+    /// How many tensors there are.
+    pub fn len(&self) -> usize {
+        self.entry_count()
+    }
+
+    /// Whether there is no tensor.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The tensor of this name.
@@ -80,8 +90,13 @@ impl Set {
     }
 
     /// The set's own description of its model: `model.name`, `model.architecture`.
-    pub fn metadata(&self) -> &[(String, Value)] {
+    pub fn metadata(&self) -> &[MetaEntry] {
         &self.inner.metadata
+    }
+
+    /// The pair of the set's own description with this key.
+    pub fn metadata_entry(&self, key: &str) -> Option<&MetaEntry> {
+        self.metadata().iter().find(|pair| pair.key() == key)
     }
 
     /// The pairs of the first part's JSON chunk, which is where writers of sets put what is said
@@ -89,7 +104,7 @@ impl Set {
     ///
     /// # Errors
     /// What the part or its chunk breaks, or that the part can't be read.
-    pub fn part_metadata(&self) -> Result<Vec<(String, Value)>> {
+    pub fn part_metadata(&self) -> Result<Vec<MetaEntry>> {
         if self.inner.parts.is_empty() {
             return Ok(Vec::new());
         }
@@ -160,6 +175,24 @@ impl Set {
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (archive, inside) = self.inner.locate(entry)?;
         archive.read_into(at(&archive, inside)?, out)
+    }
+
+    /// Reads a tensor's elements into `out`, as [`Archive::read_slice`] does.
+    ///
+    /// # Errors
+    /// As [`read_into`](Self::read_into), and [`UsageError::Cast`] where the elements are of another
+    /// type.
+    pub fn read_slice<T: Element>(&self, entry: Entry<'_>, out: &mut [T]) -> Result<()> {
+        read_elements(entry.dtype(), out, |bytes| self.read_into(entry, bytes))
+    }
+
+    /// Checks one tensor in its part, as [`Archive::verify_entry`] does.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); damage of the tensor is in the item.
+    pub fn verify_entry(&self, entry: Entry<'_>) -> Result<Item> {
+        let (archive, inside) = self.inner.find(entry)?;
+        archive.verify_entry(at(&archive, inside)?)
     }
 
     /// A tensor's little-endian bytes as a source of their own, which opens the part whenever it
@@ -419,7 +452,7 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
     let mut metadata = Vec::new();
     for key in ["name", "architecture"] {
         if let Some(text) = text_at(&json, &["model", key]) {
-            metadata.push((format!("model.{key}"), Value::from(text)));
+            metadata.push(MetaEntry::new(format!("model.{key}"), Value::from(text)));
         }
     }
     Ok(Inner {
@@ -502,6 +535,15 @@ impl HasEntries for Set {
 
     fn entry_at(&self, position: usize) -> Option<Entry<'_>> {
         self.inner.index.entry_at(position)
+    }
+}
+
+impl<'a> IntoIterator for &'a Set {
+    type Item = Entry<'a>;
+    type IntoIter = Entries<'a, Set>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries()
     }
 }
 

@@ -28,6 +28,48 @@ impl Archive {
         Ok(report)
     }
 
+    /// Checks one tensor: against its own hash, or where it has none against its shard's.
+    ///
+    /// ```
+    /// use aero_format::{Archive, Builder, Outcome, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// let archive = Archive::from_bytes(builder.tensor_hashes(true).to_vec()?)?;
+    /// let item = archive.verify_entry(archive.entry("w").ok_or("no w")?)?;
+    /// assert_eq!(item.outcome, Outcome::Ok);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`UsageError::ForeignEntry`](crate::UsageError::ForeignEntry) where the entry is another
+    /// archive's, or what the source fails with; damage is in the item.
+    pub fn verify_entry(&self, entry: Entry<'_>) -> Result<Item> {
+        if !entry.is_of(&self.index) {
+            return Err(crate::UsageError::ForeignEntry.into());
+        }
+        let mut damaged = BTreeSet::new();
+        let mut found = None;
+        match self.stored_range(entry) {
+            Ok(range) if entry.hash_b3().is_some() => {
+                found = Some(blake3_of(&self.source, range, 0, &Ticker::default())?);
+            }
+            Ok(_) => {
+                let shard = self.shard(entry).filter(|shard| {
+                    // One that is cut proves nothing about what is in it.
+                    self.is_cut(shard) || self.check_shard(entry).is_err()
+                });
+                damaged.extend(shard.map(Chunk::name));
+            }
+            // Said below.
+            Err(_) => {}
+        }
+        let item = self.verify_tensor(entry, "", &damaged, found)?;
+        Ok(item.unwrap_or_else(|| {
+            Item::new(entry.name(), Outcome::NotCovered).with_note("data in parts: not covered")
+        }))
+    }
+
     pub(crate) fn verify_into(
         &self,
         report: &mut Report,
@@ -239,7 +281,7 @@ impl Archive {
         } else if let Some(shard) = self.damaged_shard(entry, damaged) {
             // Without a hash of its own it is as good as its shard.
             if self.is_cut(shard) {
-                Item::new(name, Outcome::NotCovered).with_note("its shard is cut off behind it")
+                Item::new(name, Outcome::NotCovered).with_note("its shard is cut off after it")
             } else {
                 let rule = shard.damaged(None).id();
                 let note = format!("no hash of its own, and its shard is damaged [{rule}]");

@@ -1,36 +1,38 @@
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
 use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec};
-use tensor_core::{DType, Order, Shape, ShapeError, Source, Tensor, Value, WriteOptions};
+use tensor_core::{DType, Order, Shape, Source, Tensor, TensorSpec, Value, WriteOptions};
 
 #[cfg(feature = "std")]
 use tensor_core::codec::AtomicFile;
 
 mod edit;
 mod joined;
+mod like;
+mod options;
 mod place;
 mod records;
 #[cfg(feature = "std")]
 mod set;
 
 use joined::Joined;
+pub use options::TensorOptions;
 use place::Layout;
 use records::to_json;
 
-use crate::index::FIELDS;
 #[cfg(feature = "std")]
 use crate::integrity::PageHashes;
 use crate::integrity::ShardHashes;
 use crate::limits::Limits;
-use crate::msgpack::Encoder;
 use crate::pass::{ShardHasher, put_and_hash};
 use crate::{BuildError, DTypeCode, Result};
 
 /// "Limits" and what the reference readers take: the largest dim, offset and length.
 const MAX_SIZE: u64 = i64::MAX as u64;
+
 /// Collects tensors and metadata, then writes a file, or a set of files, at once.
 ///
 /// Tensors keep the order of the calls, and fill one shard after the other. The same calls give
@@ -270,24 +272,47 @@ impl Builder {
     /// # Errors
     /// [`BuildError`] where the format can't hold the name, dtype, shape or order.
     pub fn tensor(&mut self, name: impl Into<String>, tensor: Tensor) -> Result<&mut Self> {
-        let (dtype, shape, order) = (tensor.dtype(), tensor.shape().clone(), tensor.order());
-        self.deferred(name, dtype, shape, order, tensor.data().clone())
+        self.tensor_with(name, tensor, TensorOptions::new())
+    }
+
+    /// Adds a tensor with `options` of its own.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor).
+    pub fn tensor_with(
+        &mut self,
+        name: impl Into<String>,
+        tensor: Tensor,
+        options: TensorOptions,
+    ) -> Result<&mut Self> {
+        self.deferred_with(name, TensorSpec::from(&tensor), tensor.into_data(), options)
     }
 
     /// Adds a tensor whose little-endian bytes are pulled from `data` when the file is written.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor), and where `data` has another length than dtype and shape ask
-    /// for.
+    /// As [`tensor`](Self::tensor), and where `data` has another length than `spec` asks for.
     pub fn deferred(
         &mut self,
         name: impl Into<String>,
-        dtype: DType,
-        shape: Shape,
-        order: Order,
+        spec: TensorSpec,
         data: impl Source + 'static,
     ) -> Result<&mut Self> {
-        let name = name.into();
+        self.deferred_with(name, spec, data, TensorOptions::new())
+    }
+
+    /// Adds a deferred tensor with `options` of its own.
+    ///
+    /// # Errors
+    /// As [`deferred`](Self::deferred).
+    pub fn deferred_with(
+        &mut self,
+        name: impl Into<String>,
+        spec: TensorSpec,
+        data: impl Source + 'static,
+        options: TensorOptions,
+    ) -> Result<&mut Self> {
+        let (name, dtype, shape) = (name.into(), spec.dtype(), spec.shape());
         let limits = Limits::default();
         if name.len() as u64 > limits.max_name_bytes {
             return Err(BuildError::Name {
@@ -308,21 +333,13 @@ impl Builder {
         if let Some(&dim) = shape.dims().iter().find(|&&dim| dim > MAX_SIZE) {
             return Err(BuildError::Dim { name, dim }.into());
         }
-        if order != Order::RowMajor && !shape.is_order_free() {
+        if !spec.is_in(Order::RowMajor) {
             return Err(BuildError::Order { name }.into());
         }
-        match shape.byte_len(dtype) {
-            Ok(Some(expected)) if expected != data.size() => {
-                let error = ShapeError::DataLength {
-                    expected,
-                    got: data.size(),
-                };
-                return Err(BuildError::Shape { name, error }.into());
-            }
-            Ok(_) => {}
-            Err(error) => return Err(BuildError::Shape { name, error }.into()),
+        if let Err(error) = spec.check_len(data.size()) {
+            return Err(BuildError::Shape { name, error }.into());
         }
-        self.push(name, code, shape, data)
+        self.push(name, code, spec.into_shape(), data, options)
     }
 
     /// Adds a tensor of an archive as it is there: its dtype, known or not, its stored bytes, flags and all
@@ -357,19 +374,31 @@ impl Builder {
         entry: crate::Entry<'_>,
     ) -> Result<&mut Self> {
         let data = archive.stored(entry)?;
-        self.coded(name, entry.dtype_code(), entry.shape().clone(), data)?;
-        self.flags(entry.flags())?;
-        if let Some(id) = entry.quant_id() {
-            self.quant_id(id)?;
-        }
+        let mut options = TensorOptions::new().with_flags(entry.flags());
+        options.quant_id = entry.quant_id();
         for (key, value) in archive.extra(entry) {
-            self.extra(key, value)?;
+            options.set_extra(key, value)?;
         }
-        Ok(self)
+        self.coded_with(
+            name,
+            entry.dtype_code(),
+            entry.shape().clone(),
+            data,
+            options,
+        )
     }
 
     /// Adds a tensor by the code of its dtype, which may be one that has no meaning here: its bytes may then
     /// have any length.
+    ///
+    /// ```
+    /// use aero_format::{Builder, Bytes, DTypeCode, Shape};
+    ///
+    /// let mut builder = Builder::new();
+    /// let packed = Bytes::from_static(&[1, 2, 3]);
+    /// builder.coded("w", DTypeCode(900), Shape::new(&[6])?, packed)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`deferred`](Self::deferred).
@@ -380,11 +409,26 @@ impl Builder {
         shape: Shape,
         data: impl Source + 'static,
     ) -> Result<&mut Self> {
+        self.coded_with(name, code, shape, data, TensorOptions::new())
+    }
+
+    /// Adds a tensor by the code of its dtype, with `options` of its own.
+    ///
+    /// # Errors
+    /// As [`deferred`](Self::deferred).
+    pub fn coded_with(
+        &mut self,
+        name: impl Into<String>,
+        code: DTypeCode,
+        shape: Shape,
+        data: impl Source + 'static,
+        options: TensorOptions,
+    ) -> Result<&mut Self> {
         match code.dtype() {
             Some(dtype) if dtype != DType::Opaque => {
-                self.deferred(name, dtype, shape, Order::RowMajor, data)
+                self.deferred_with(name, TensorSpec::new(dtype, shape), data, options)
             }
-            _ => self.push(name.into(), code, shape, data),
+            _ => self.push(name.into(), code, shape, data, options),
         }
     }
 
@@ -394,69 +438,22 @@ impl Builder {
         code: DTypeCode,
         shape: Shape,
         data: impl Source + 'static,
+        options: TensorOptions,
     ) -> Result<&mut Self> {
-        let (flags, quant_id, extra) = (0, None, Vec::new());
         let data = Unchanged::shared(&name, data);
         let tensor = Planned {
             name,
             code,
             shape,
-            flags,
-            quant_id,
-            extra,
+            flags: options.flags,
+            quant_id: options.quant_id,
+            extra: options.extra,
             data,
         };
         self.names
             .push(&mut self.tensors, |tensor| &tensor.name, tensor)
             .map_err(|tensor| BuildError::Duplicate { name: tensor.name })?;
         Ok(self)
-    }
-
-    /// Adds a key to what the index says about the tensor added last, such as `quant_params`.
-    ///
-    /// # Errors
-    /// [`BuildError::Key`] for the format's own fields, [`BuildError::Duplicate`],
-    /// [`BuildError::Value`] for what MessagePack can't hold, [`BuildError::NoTensor`] before
-    /// any tensor.
-    pub fn extra(&mut self, key: impl Into<String>, value: impl Into<Value>) -> Result<&mut Self> {
-        let (key, value) = (key.into(), value.into());
-        if FIELDS.contains(&&*key) && key != "quant_params" {
-            return Err(BuildError::Key { key }.into());
-        }
-        if !Encoder::new().value(&value) {
-            return Err(BuildError::Value { key }.into());
-        }
-        let tensor = self.last(&key)?;
-        if tensor.extra.iter().any(|(known, _)| *known == key) {
-            return Err(BuildError::Duplicate { name: key }.into());
-        }
-        tensor.extra.push((key, value));
-        Ok(self)
-    }
-
-    /// Which quantization descriptor of the metadata describes the tensor added last.
-    ///
-    /// # Errors
-    /// [`BuildError::NoTensor`] before any tensor.
-    pub fn quant_id(&mut self, id: i64) -> Result<&mut Self> {
-        self.last("quant_id")?.quant_id = Some(id);
-        Ok(self)
-    }
-
-    /// The flags of the tensor added last.
-    ///
-    /// # Errors
-    /// [`BuildError::NoTensor`] before any tensor.
-    pub fn flags(&mut self, flags: u64) -> Result<&mut Self> {
-        self.last("flags")?.flags = flags;
-        Ok(self)
-    }
-
-    fn last(&mut self, what: &str) -> Result<&mut Planned, BuildError> {
-        let missing = BuildError::NoTensor {
-            field: what.to_string(),
-        };
-        self.tensors.last_mut().ok_or(missing)
     }
 
     /// Size of the file in bytes. Reads all data where the index has tensor hashes.

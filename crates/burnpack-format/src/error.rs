@@ -82,12 +82,6 @@ pub enum BuildError {
         /// The name or key.
         name: String,
     },
-    /// No tensor of that name was added.
-    #[error("no tensor {name:?} was added")]
-    NoSuchTensor {
-        /// The name.
-        name: String,
-    },
     /// Burn's readers would refuse the file; see [`WriteLimits`](crate::WriteLimits).
     #[error("{value} is above the limit of {max} that Burn reads; to write it, raise `{limit}`")]
     Limit {

@@ -11,9 +11,9 @@ use tensor_core::{At, LimitExceeded, Source, Truncated};
 
 use self::parser::{Contents, Parser, Seen};
 pub(crate) use self::tensors::{Record, Tensors};
+use crate::generation::Generation;
 use crate::layout::{ALIGN, Evidence, Header, Layout};
 use crate::meta::{MetaEntry, ScalarEntry};
-use crate::read::Generation;
 use crate::{Error, ReadOptions, Result, Rule};
 
 /// Everything that a file says about its tensors. One that exists is valid: every range in

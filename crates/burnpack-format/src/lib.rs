@@ -37,11 +37,11 @@
 //! Writing collects tensors, then writes once:
 //!
 //! ```
-//! use burnpack_format::{Archive, Builder, Scalar, Tensor};
+//! use burnpack_format::{Archive, Builder, Scalar, Tensor, TensorOptions};
 //!
 //! let mut builder = Builder::new();
-//! builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?)?;
-//! builder.param_id("w", 42)?;
+//! let w = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
+//! builder.tensor_with("w", w, TensorOptions::new().with_param_id(42))?;
 //! builder.metadata("producer", "me")?.scalar("step", 1000u64)?;
 //! let file = builder.to_vec()?;
 //! assert_eq!(file.len() as u64, builder.encoded_len()?);
@@ -71,6 +71,7 @@ mod dtype;
 mod edit;
 mod entry;
 mod error;
+mod generation;
 mod index;
 mod layout;
 mod limits;
@@ -83,6 +84,7 @@ mod write;
 pub use dtype::{BoolStore, DTypeCode};
 pub use entry::Entry;
 pub use error::{BuildError, Burnpack, Error, TRUNCATED};
+pub use generation::Generation;
 pub use layout::{Layout, MAGIC};
 pub use limits::{Limits, WriteLimits};
 pub use meta::{MetaEntry, Scalar, ScalarEntry};
@@ -90,18 +92,19 @@ pub use quant::{
     BlockSize, QuantBlock, QuantGeneration, QuantMode, QuantParam, QuantScheme, QuantStore,
     QuantValue,
 };
-pub use read::{Archive, Generation, ReadOptions};
+pub use read::{Archive, ReadOptions};
 pub use rule::{Rule, Unsupported};
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
     At, Bytes, CastError, DType, Element, Entries, Item, Kind, LimitExceeded, Order, Outcome,
-    Report, Shape, ShapeError, SinkError, Source, SourceError, Tensor, Truncated, UsageError,
-    Value, VerifyOptions, WriteOptions, bf16, f16,
+    Progress, Report, Shape, ShapeError, SinkError, Source, SourceError, StrideError, Tensor,
+    TensorSpec, Truncated, UsageError, Value, VerifyOptions, Version, Window, WriteOptions, bf16,
+    f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};
-pub use write::{Builder, Compat};
+pub use write::{Builder, Compat, TensorOptions};
 
 /// What this crate's functions return.
 pub type Result<T, E = Error> = core::result::Result<T, E>;

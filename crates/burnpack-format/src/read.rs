@@ -5,13 +5,14 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use tensor_core::codec::{HasEntries, Ticker, walk};
+use tensor_core::codec::{HasEntries, Ticker, read_elements, walk};
 use tensor_core::{
-    Bytes, Cast, DType, Entries, Item, Outcome, Report, Source, Tensor, UsageError, VerifyOptions,
-    Window, parallel,
+    Bytes, Cast, DType, Element, Entries, Item, Outcome, Report, Source, Tensor, UsageError,
+    VerifyOptions, Version, Window, parallel,
 };
 
 use crate::dtype::BoolStore;
+use crate::generation::Generation;
 use crate::index::Index;
 use crate::layout::{ALIGN, Layout};
 use crate::meta::{MetaEntry, Scalar, ScalarEntry};
@@ -42,37 +43,6 @@ impl ReadOptions {
     pub const fn with_layout(mut self, layout: Layout) -> Self {
         self.layout = layout;
         self
-    }
-}
-
-/// Which releases of Burn write files like this one, as far as its content tells. The version
-/// field says 1 in all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Generation {
-    /// burn-store 0.19 and early 0.20 pre-releases: packed.
-    V0_19,
-    /// burn-store 0.20: aligned, bools as a plain text.
-    V0_20,
-    /// burn-store 0.21: bools with a store, quantization schemes with `param` and `level`.
-    V0_21,
-    /// burn-pack 0.22 and later: scalars, quantization schemes with `tensor` and `block`.
-    Current,
-    /// Any aligned one: nothing in the file differs between them.
-    Unknown,
-}
-
-impl Generation {
-    /// For listings: `0.19`, `0.20`, `0.21`, `0.22+`, `0.20+`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::V0_19 => "0.19",
-            Self::V0_20 => "0.20",
-            Self::V0_21 => "0.21",
-            Self::Current => "0.22+",
-            Self::Unknown => "0.20+",
-        }
     }
 }
 
@@ -201,9 +171,10 @@ impl Archive {
         self.index.find_scalar(name)
     }
 
-    /// The format version: always 1.
-    pub fn version(&self) -> u32 {
-        crate::layout::VERSION.into()
+    /// The version of the format: always 1. Which releases of Burn write such a file is its
+    /// [`generation`](Self::generation).
+    pub fn version(&self) -> Version {
+        u32::from(crate::layout::VERSION).into()
     }
 
     /// How the data lies: [`Layout::Aligned`] or [`Layout::Packed`].
@@ -271,11 +242,29 @@ impl Archive {
     /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (_, range) = self.locate(entry)?;
-        let (expected, got) = (entry.len(), out.len() as u64);
-        if expected != got {
-            return Err(UsageError::BufferLength { expected, got }.into());
-        }
+        UsageError::check_buffer(entry.name(), entry.len(), out)?;
         Ok(self.source.read_into(range.start, out)?)
+    }
+
+    /// Reads a tensor's elements, in stored order, into `out`, which has room for exactly these.
+    ///
+    /// ```
+    /// use burnpack_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let mut w = [0.0f32; 2];
+    /// archive.read_slice(archive.entry("w").ok_or("no w")?, &mut w)?;
+    /// assert_eq!(w, [1.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`read_into`](Self::read_into), and [`UsageError::Cast`] where the elements are of another
+    /// type.
+    pub fn read_slice<T: Element>(&self, entry: Entry<'_>, out: &mut [T]) -> Result<()> {
+        read_elements(entry.dtype(), out, |bytes| self.read_into(entry, bytes))
     }
 
     /// A tensor's stored little-endian bytes as a source of their own. Bools held in four bytes
@@ -338,11 +327,7 @@ impl Archive {
             }
         }
         for entry in self.entries() {
-            report.push(match entry.dtype_code() {
-                DTypeCode::Unknown(name) => Item::new(entry.name(), Outcome::Unsupported)
-                    .with_note(Unsupported::DType { name: name.clone() }.to_string()),
-                _ => Item::new(entry.name(), Outcome::NotCovered),
-            });
+            report.push(self.verify_entry(entry)?);
         }
         if self.index.ambiguous && self.is_zero(self.index.metadata_end, &Ticker::default())? {
             report.warnings.push(String::from(
@@ -359,6 +344,21 @@ impl Archive {
             self.lint(options, &mut report)?;
         }
         Ok(report)
+    }
+
+    /// Checks one tensor. The format has no checksums, so this says whether its dtype is known.
+    ///
+    /// # Errors
+    /// [`UsageError::ForeignEntry`] where the entry is another archive's.
+    pub fn verify_entry(&self, entry: Entry<'_>) -> Result<Item> {
+        if !entry.is_of(&self.index) {
+            return Err(UsageError::ForeignEntry.into());
+        }
+        Ok(match entry.dtype_code() {
+            DTypeCode::Unknown(name) => Item::new(entry.name(), Outcome::Unsupported)
+                .with_note(Unsupported::DType { name: name.clone() }.to_string()),
+            _ => Item::new(entry.name(), Outcome::NotCovered),
+        })
     }
 
     /// What readers tolerate but no writer leaves behind.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec};
-use tensor_core::{DType, Order, Shape, ShapeError, Source, Tensor, WriteOptions};
+use tensor_core::{Order, Shape, ShapeError, Source, Tensor, TensorSpec, WriteOptions};
 
 use crate::cbor::{
     Major, put_bool, put_float, put_head, put_null, put_signed, put_text, put_unsigned,
@@ -15,7 +15,7 @@ use crate::layout::{ALIGN, Header};
 use crate::limits::WriteLimits;
 use crate::meta::Scalar;
 use crate::quant::{BlockSize, QuantGeneration, QuantMode, QuantParam, QuantScheme, QuantStore};
-use crate::{Archive, BuildError, DTypeCode, Entry, Result};
+use crate::{Archive, BuildError, DTypeCode, Entry, Generation, Result};
 
 /// Which releases of Burn shall read a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -53,6 +53,44 @@ impl fmt::Display for Compat {
     }
 }
 
+/// What a [`Builder`] writes of a tensor beside its values: a parameter id, none unless set.
+///
+/// ```
+/// use burnpack_format::{Archive, Builder, Tensor, TensorOptions};
+///
+/// let mut builder = Builder::new();
+/// let w = Tensor::from_slice(&[1.0f32, 2.0], &[2])?;
+/// builder.tensor_with("w", w, TensorOptions::new().with_param_id(42))?;
+/// let archive = Archive::from_bytes(builder.to_vec()?)?;
+/// assert_eq!(archive.entry("w").unwrap().param_id(), Some(42));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TensorOptions {
+    param_id: Option<u64>,
+}
+
+impl TensorOptions {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { param_id: None }
+    }
+
+    /// The parameter that Burn knows the tensor as.
+    #[must_use]
+    pub const fn with_param_id(mut self, id: u64) -> Self {
+        self.param_id = Some(id);
+        self
+    }
+
+    /// The parameter id, if there is one.
+    #[must_use]
+    pub const fn param_id(self) -> Option<u64> {
+        self.param_id
+    }
+}
+
 /// Collects tensors, metadata and scalars, then writes a file at once, byte for byte as Burn's own
 /// writer does.
 ///
@@ -61,12 +99,12 @@ impl fmt::Display for Compat {
 /// windows while it is written.
 ///
 /// ```
-/// use burnpack_format::{Archive, Builder, Bytes, DType, Order, Shape};
+/// use burnpack_format::{Archive, Builder, Bytes, DType, Shape, TensorOptions, TensorSpec};
 ///
 /// let mut builder = Builder::new();
 /// let source = Bytes::from_static(&[1, 0, 0, 0, 2, 0, 0, 0]);
-/// builder.deferred("steps", DType::I32, Shape::new(&[2])?, Order::RowMajor, source)?;
-/// builder.param_id("steps", u64::MAX)?;
+/// let spec = TensorSpec::new(DType::I32, Shape::new(&[2])?);
+/// builder.deferred_with("steps", spec, source, TensorOptions::new().with_param_id(u64::MAX))?;
 /// builder.scalar("epoch", 3u64)?;
 /// assert_eq!(builder.encoded_len()?, 264);
 ///
@@ -104,6 +142,44 @@ impl Builder {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A builder of a file like `archive`, still without tensors: with its metadata and scalars, for the releases of Burn
+    /// that read it.
+    ///
+    /// ```
+    /// use burnpack_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.metadata("producer", "me")?;
+    /// builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// // The same file, with one tensor changed.
+    /// let mut changed = Builder::like(&archive)?;
+    /// changed.tensor("w", Tensor::from_slice(&[1.0f32, 3.0], &[2])?)?;
+    /// let changed = Archive::from_bytes(changed.to_vec()?)?;
+    /// assert_eq!(changed.metadata(), archive.metadata());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BuildError::UnknownScalar`] where it has a scalar of an unknown kind.
+    pub fn like(archive: &Archive) -> Result<Self> {
+        let mut builder = Self::new();
+        builder.compat(match archive.generation() {
+            Generation::V0_20 => Compat::V0_20,
+            Generation::V0_21 => Compat::V0_21,
+            Generation::V0_19 | Generation::Current => Compat::Current,
+            // Nothing in it tells releases apart: as it is spelled, all of them read it.
+            Generation::Unknown => Compat::AsSpelled,
+        });
+        for pair in archive.metadata() {
+            builder.metadata(pair.key(), pair.value())?;
+        }
+        for scalar in archive.scalars() {
+            builder.scalar(scalar.name(), scalar.value().clone())?;
+        }
+        Ok(builder)
     }
 
     /// Which releases shall read the file; [`Compat::Current`] unless set. What they can't hold is
@@ -161,31 +237,54 @@ impl Builder {
     /// # Errors
     /// [`BuildError`] where the format can't hold the dtype or order, or the name is taken.
     pub fn tensor(&mut self, name: impl Into<String>, tensor: Tensor) -> Result<&mut Self> {
-        let (dtype, shape, order) = (tensor.dtype(), tensor.shape().clone(), tensor.order());
-        self.deferred(name, dtype, shape, order, tensor.data().clone())
+        self.tensor_with(name, tensor, TensorOptions::new())
+    }
+
+    /// Adds a tensor with `options` of its own.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor).
+    pub fn tensor_with(
+        &mut self,
+        name: impl Into<String>,
+        tensor: Tensor,
+        options: TensorOptions,
+    ) -> Result<&mut Self> {
+        self.deferred_with(name, TensorSpec::from(&tensor), tensor.into_data(), options)
     }
 
     /// Adds a tensor whose little-endian bytes are pulled from `data` when the file is written.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor), and where `data` has another length than dtype and shape ask
-    /// for.
+    /// As [`tensor`](Self::tensor), and where `data` has another length than `spec` asks for.
     pub fn deferred(
         &mut self,
         name: impl Into<String>,
-        dtype: DType,
-        shape: Shape,
-        order: Order,
+        spec: TensorSpec,
         data: impl Source + 'static,
     ) -> Result<&mut Self> {
-        let name = name.into();
+        self.deferred_with(name, spec, data, TensorOptions::new())
+    }
+
+    /// Adds a deferred tensor with `options` of its own.
+    ///
+    /// # Errors
+    /// As [`deferred`](Self::deferred).
+    pub fn deferred_with(
+        &mut self,
+        name: impl Into<String>,
+        spec: TensorSpec,
+        data: impl Source + 'static,
+        options: TensorOptions,
+    ) -> Result<&mut Self> {
+        let (name, dtype) = (name.into(), spec.dtype());
         let Some(code) = DTypeCode::from_dtype(dtype) else {
             return Err(BuildError::DType { name, dtype }.into());
         };
-        if order != Order::RowMajor && !shape.is_order_free() {
+        if !spec.is_in(Order::RowMajor) {
             return Err(BuildError::Order { name }.into());
         }
-        self.coded(name, code, shape, data)
+        self.coded_with(name, code, spec.into_shape(), data, options)
     }
 
     /// Adds a row-major tensor with a dtype that only this format has: `Flex32`, a bool held in
@@ -210,13 +309,28 @@ impl Builder {
         shape: Shape,
         data: impl Source + 'static,
     ) -> Result<&mut Self> {
+        self.coded_with(name, code, shape, data, TensorOptions::new())
+    }
+
+    /// Adds a tensor with a dtype that only this format has, and with `options` of its own.
+    ///
+    /// # Errors
+    /// As [`coded`](Self::coded).
+    pub fn coded_with(
+        &mut self,
+        name: impl Into<String>,
+        code: DTypeCode,
+        shape: Shape,
+        data: impl Source + 'static,
+        options: TensorOptions,
+    ) -> Result<&mut Self> {
         let name = name.into();
         if let DTypeCode::Unknown(code) = code {
             // What it says is a description, which need not be how a file spells it.
             let code = code.into();
             return Err(BuildError::UnknownDType { name, code }.into());
         }
-        self.add(name, code, shape, data)
+        self.add(name, code, shape, data, options, None)
     }
 
     fn add(
@@ -225,6 +339,8 @@ impl Builder {
         code: DTypeCode,
         shape: Shape,
         data: impl Source + 'static,
+        options: TensorOptions,
+        spelling: Option<Box<[u8]>>,
     ) -> Result<&mut Self> {
         // Its length is asked once, and stays the one that is planned with.
         let data = Unchanged::shared(&name, data);
@@ -243,8 +359,8 @@ impl Builder {
             name,
             code,
             shape,
-            spelling: None,
-            param_id: None,
+            spelling,
+            param_id: options.param_id,
             len,
             data,
         };
@@ -295,30 +411,11 @@ impl Builder {
     ) -> Result<&mut Self> {
         let data = archive.stored(entry)?;
         let (code, shape) = (entry.dtype_code().clone(), entry.shape().clone());
-        self.add(name.into(), code, shape, data)?;
-        if let Some(tensor) = self.tensors.last_mut() {
-            tensor.spelling = entry.spelling().map(Box::from);
-            tensor.param_id = entry.param_id();
-        }
-        Ok(self)
-    }
-
-    /// Sets the parameter id of a tensor that was added.
-    ///
-    /// # Errors
-    /// [`BuildError::NoSuchTensor`].
-    pub fn param_id(&mut self, name: &str, id: u64) -> Result<&mut Self> {
-        let at = self.names.find(&self.tensors, |tensor| &tensor.name, name);
-        match at.and_then(|at| self.tensors.get_mut(at)) {
-            Some(tensor) => {
-                tensor.param_id = Some(id);
-                Ok(self)
-            }
-            None => {
-                let name = name.to_string();
-                Err(BuildError::NoSuchTensor { name }.into())
-            }
-        }
+        let options = TensorOptions {
+            param_id: entry.param_id(),
+        };
+        let spelling = entry.spelling().map(Box::from);
+        self.add(name.into(), code, shape, data, options, spelling)
     }
 
     /// Size of the file in bytes.

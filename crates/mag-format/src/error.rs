@@ -77,6 +77,12 @@ pub enum BuildError {
         /// The key.
         name: String,
     },
+    /// The file to be like is a snapshot.
+    #[error("a file of version 1 has no place for what a {generation} says about itself")]
+    Generation {
+        /// The snapshot's name.
+        generation: &'static str,
+    },
     /// More than 2^32-1 records.
     #[error("more than 2^32-1 records")]
     TooMany,

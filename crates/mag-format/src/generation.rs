@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use tensor_core::Source;
 use tensor_core::codec::Cursor;
+use tensor_core::{Source, Version};
 
 use crate::layout::{MAGIC, VERSION};
 use crate::{Error, Result, Rule, Unsupported};
@@ -35,13 +35,13 @@ impl Generation {
         }
     }
 
-    /// The version alone: `1`, `0.1.0`, ...
-    pub const fn version(self) -> &'static str {
+    /// The version of the format: 1, or 0.1.0 to 0.3.0 of the snapshots.
+    pub const fn version(self) -> Version {
         match self {
-            Self::Version1 => "1",
-            Self::Snapshot0_1 => "0.1.0",
-            Self::Snapshot0_2 => "0.2.0",
-            Self::Snapshot0_3 => "0.3.0",
+            Self::Version1 => Version::of_one(VERSION),
+            Self::Snapshot0_1 => Version::of_three(0, 1, 0),
+            Self::Snapshot0_2 => Version::of_three(0, 2, 0),
+            Self::Snapshot0_3 => Version::of_three(0, 3, 0),
         }
     }
 

@@ -113,9 +113,10 @@ pub use snapshot::{Snapshot, Timestamp};
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
-    At, Bytes, CastError, DType, Element, Item, Kind, LimitExceeded, Order, Outcome, Report, Shape,
-    ShapeError, SinkError, Source, SourceError, Tensor, Truncated, UsageError, Value,
-    VerifyOptions, WriteOptions, bf16, f16,
+    At, Bytes, CastError, DType, Element, Entries, Item, Kind, LimitExceeded, Order, Outcome,
+    Progress, Report, Shape, ShapeError, SinkError, Source, SourceError, StrideError, Tensor,
+    TensorSpec, Truncated, UsageError, Value, VerifyOptions, Version, Window, WriteOptions, bf16,
+    f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};

@@ -4,9 +4,10 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Range;
 
-use tensor_core::codec::{HasEntries, Ticker};
+use tensor_core::codec::{HasEntries, Ticker, read_elements};
 use tensor_core::{
-    Bytes, DType, Entries, Item, Outcome, Report, Source, Tensor, UsageError, VerifyOptions, Window,
+    Bytes, DType, Element, Entries, Item, Outcome, Report, Source, Tensor, UsageError,
+    VerifyOptions, Version, Window,
 };
 
 use crate::entry::Entry;
@@ -186,9 +187,9 @@ impl Archive {
         self.index.checksum
     }
 
-    /// The number of the format version in the file: 1, or 100, 200 or 300 in a snapshot.
-    pub fn version(&self) -> u32 {
-        self.index.generation.number()
+    /// The version of the format: 1, or 0.1.0 to 0.3.0 of a snapshot.
+    pub fn version(&self) -> Version {
+        self.index.generation.version()
     }
 
     /// Which of magnetron's layouts the file has.
@@ -242,11 +243,29 @@ impl Archive {
     /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (_, range) = self.locate(entry)?;
-        let (expected, got) = (range.end - range.start, out.len() as u64);
-        if expected != got {
-            return Err(UsageError::BufferLength { expected, got }.into());
-        }
+        UsageError::check_buffer(entry.name(), range.end - range.start, out)?;
         Ok(self.source.read_into(range.start, out)?)
+    }
+
+    /// Reads a tensor's elements, in stored order, into `out`, which has room for exactly these.
+    ///
+    /// ```
+    /// use mag_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let mut w = [0.0f32; 2];
+    /// archive.read_slice(archive.entry("w").ok_or("no w")?, &mut w)?;
+    /// assert_eq!(w, [1.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`read_into`](Self::read_into), and [`UsageError::Cast`] where the elements are of another
+    /// type.
+    pub fn read_slice<T: Element>(&self, entry: Entry<'_>, out: &mut [T]) -> Result<()> {
+        read_elements(entry.dtype(), out, |bytes| self.read_into(entry, bytes))
     }
 
     /// A tensor's little-endian bytes as a source of their own.
@@ -284,15 +303,7 @@ impl Archive {
             report.push(self.verify_records(records, options)?);
         }
         for entry in self.entries() {
-            report.push(match entry.dtype() {
-                Some(_) => Item::new(entry.name(), Outcome::NotCovered),
-                None => Item::new(entry.name(), Outcome::Unsupported).with_note(
-                    Unsupported::DType {
-                        code: entry.dtype_code(),
-                    }
-                    .to_string(),
-                ),
-            });
+            report.push(self.verify_entry(entry)?);
         }
         #[cfg(feature = "snapshots")]
         if let Some(bytes) = self.index.trailing.filter(|&bytes| bytes > 0) {
@@ -300,6 +311,25 @@ impl Archive {
             report.push(Item::new("trailing bytes", Outcome::NotCovered).with_note(note));
         }
         Ok(report)
+    }
+
+    /// Checks one tensor. Nothing in the format covers the data, so this says whether its dtype is
+    /// known.
+    ///
+    /// # Errors
+    /// [`UsageError::ForeignEntry`] where the entry is another archive's.
+    pub fn verify_entry(&self, entry: Entry<'_>) -> Result<Item> {
+        if !entry.is_of(&self.index) {
+            return Err(UsageError::ForeignEntry.into());
+        }
+        Ok(match entry.dtype() {
+            Some(_) => Item::new(entry.name(), Outcome::NotCovered),
+            None => {
+                let code = entry.dtype_code();
+                let note = Unsupported::DType { code }.to_string();
+                Item::new(entry.name(), Outcome::Unsupported).with_note(note)
+            }
+        })
     }
 
     fn verify_records(&self, records: &Records, options: &VerifyOptions<'_>) -> Result<Item> {

@@ -4,11 +4,11 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec};
-use tensor_core::{DType, Order, Shape, ShapeError, Source, Tensor, WriteOptions, checksum};
+use tensor_core::{DType, Order, Shape, Source, Tensor, TensorSpec, WriteOptions, checksum};
 
 use crate::layout::{ALIGN, FILL, Header, MetaRecord, TensorRecord};
 use crate::limits::{MAX_KEY, MAX_RANK, MAX_SIZE};
-use crate::{Archive, BuildError, Checksum, DTypeCode, Entry, MetaValue, Result};
+use crate::{Archive, BuildError, Checksum, DTypeCode, Entry, Generation, MetaValue, Result};
 
 /// Collects tensors and metadata, then writes a file at once.
 ///
@@ -16,11 +16,11 @@ use crate::{Archive, BuildError, Checksum, DTypeCode, Entry, MetaValue, Result};
 /// its bytes with the builder; a deferred one is pulled in windows while it is written.
 ///
 /// ```
-/// use mag_format::{Builder, Bytes, DType, Order, Shape};
+/// use mag_format::{Builder, Bytes, DType, Shape, TensorSpec};
 ///
 /// let mut builder = Builder::new();
 /// let source = Bytes::from_static(&[1, 0, 0, 0, 2, 0, 0, 0]);
-/// builder.deferred("steps", DType::I32, Shape::new(&[2])?, Order::RowMajor, source)?;
+/// builder.deferred("steps", TensorSpec::new(DType::I32, Shape::new(&[2])?), source)?;
 /// assert_eq!(builder.encoded_len()?, 128);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -47,6 +47,38 @@ impl Builder {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A builder of a file like `archive`, still without tensors: with its metadata and the kind of its checksum.
+    ///
+    /// ```
+    /// use mag_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.metadata("step", 7i64)?;
+    /// builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// // The same file, with one tensor changed.
+    /// let mut changed = Builder::like(&archive)?;
+    /// changed.tensor("w", Tensor::from_slice(&[1.0f32, 3.0], &[2])?)?;
+    /// let changed = Archive::from_bytes(changed.to_vec()?)?;
+    /// assert_eq!(changed.metadata(), archive.metadata());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BuildError::Generation`] where it is a snapshot, whose metadata version 1 has no place for.
+    pub fn like(archive: &Archive) -> Result<Self> {
+        if archive.generation() != Generation::Version1 {
+            let generation = archive.generation().name();
+            return Err(BuildError::Generation { generation }.into());
+        }
+        let mut builder = Self::new();
+        builder.checksum(archive.checksum().unwrap_or_default());
+        for pair in archive.metadata() {
+            builder.metadata(pair.key(), pair.value())?;
+        }
+        Ok(builder)
     }
 
     /// The checksum to write; [`Checksum::Crc32c`] unless set.
@@ -77,24 +109,20 @@ impl Builder {
     /// # Errors
     /// [`BuildError`] where the format can't hold the name, dtype, shape or order.
     pub fn tensor(&mut self, name: impl Into<String>, tensor: Tensor) -> Result<&mut Self> {
-        let (dtype, shape, order) = (tensor.dtype(), tensor.shape().clone(), tensor.order());
-        self.deferred(name, dtype, shape, order, tensor.data().clone())
+        self.deferred(name, TensorSpec::from(&tensor), tensor.into_data())
     }
 
     /// Adds a tensor whose little-endian bytes are pulled from `data` when the file is written.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor), and where `data` has another length than dtype and shape ask
-    /// for.
+    /// As [`tensor`](Self::tensor), and where `data` has another length than `spec` asks for.
     pub fn deferred(
         &mut self,
         name: impl Into<String>,
-        dtype: DType,
-        shape: Shape,
-        order: Order,
+        spec: TensorSpec,
         data: impl Source + 'static,
     ) -> Result<&mut Self> {
-        let name = name.into();
+        let (name, dtype, shape) = (name.into(), spec.dtype(), spec.shape());
         check_key(&name)?;
         let Some(code) = DTypeCode::from_dtype(dtype) else {
             return Err(BuildError::DType { name, dtype }.into());
@@ -109,27 +137,19 @@ impl Builder {
         if let Some(&dim) = shape.dims().iter().find(|&&dim| dim == 0 || dim > MAX_SIZE) {
             return Err(BuildError::Dim { name, dim }.into());
         }
-        if order != Order::RowMajor && !shape.is_order_free() {
+        if !spec.is_in(Order::RowMajor) {
             return Err(BuildError::Order { name }.into());
         }
         // Its length is asked once, and stays the one that is planned with.
         let data = Unchanged::shared(&name, data);
-        let len = match shape.byte_len(dtype) {
-            Ok(Some(len)) if len == data.size() => len,
-            Ok(Some(expected)) => {
-                let error = ShapeError::DataLength {
-                    expected,
-                    got: data.size(),
-                };
-                return Err(BuildError::Shape { name, error }.into());
-            }
-            Ok(None) => return Err(BuildError::DType { name, dtype }.into()),
-            Err(error) => return Err(BuildError::Shape { name, error }.into()),
-        };
+        let len = data.size();
+        if let Err(error) = spec.check_len(len) {
+            return Err(BuildError::Shape { name, error }.into());
+        }
         let tensor = Planned {
             name,
             code,
-            shape,
+            shape: spec.into_shape(),
             len,
             data,
         };
@@ -173,8 +193,8 @@ impl Builder {
         let data = archive.data(entry)?;
         // The data is only there where the dtype is known.
         let dtype = entry.dtype().unwrap_or(DType::Opaque);
-        let (shape, order) = (entry.shape().clone(), entry.order());
-        self.deferred(name, dtype, shape, order, data)
+        let spec = TensorSpec::new(dtype, entry.shape().clone()).with_order(entry.order());
+        self.deferred(name, spec, data)
     }
 
     /// Size of the file in bytes.

@@ -62,6 +62,7 @@
 
 extern crate alloc;
 
+mod address;
 mod addresses;
 mod entry;
 mod error;
@@ -75,6 +76,7 @@ mod rule;
 mod tensors;
 mod write;
 
+pub use address::Address;
 pub use entry::Entry;
 pub use error::{BuildError, Error, Primitiv, TRUNCATED};
 pub use layout::DataType;
@@ -86,12 +88,13 @@ pub use rule::{Rule, Unsupported};
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
     At, Bytes, CastError, DType, Element, Entries, Item, Kind, LimitExceeded, Order, Outcome,
-    Report, Shape, ShapeError, SinkError, Source, SourceError, Tensor, Truncated, UsageError,
-    Value, VerifyOptions, WriteOptions, bf16, f16,
+    Progress, Report, Shape, ShapeError, SinkError, Source, SourceError, StrideError, Tensor,
+    TensorSpec, Truncated, UsageError, Value, VerifyOptions, Version, Window, WriteOptions, bf16,
+    f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};
-pub use write::Builder;
+pub use write::{Builder, TensorOptions};
 
 /// What this crate's functions return.
 pub type Result<T, E = Error> = core::result::Result<T, E>;

@@ -5,14 +5,56 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec};
-use tensor_core::{DType, Order, Shape, ShapeError, Source, Tensor, WriteOptions};
+use tensor_core::{DType, Order, Source, Tensor, TensorSpec, WriteOptions};
 
 use crate::layout::{DataType, VERSION};
 use crate::limits::{MAX_DATA, MAX_RANK};
 use crate::msgpack::{put_array_len, put_bin_len, put_f32, put_map_len, put_str, put_u32};
 use crate::object::Optimizer;
-use crate::read::Archive;
-use crate::{BuildError, Result};
+use crate::{Address, Archive, BuildError, Entry, Result};
+
+/// What a [`Builder`] writes of a tensor beside its values: the batch, 1 unless set.
+///
+/// ```
+/// use primitiv_format::{Builder, Tensor, TensorOptions};
+///
+/// let mut builder = Builder::tensor_file();
+/// let minibatch = Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[1, 3])?;
+/// builder.tensor_with("", minibatch, TensorOptions::new().with_batch(3))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorOptions {
+    batch: u32,
+}
+
+impl Default for TensorOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TensorOptions {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { batch: 1 }
+    }
+
+    /// The last dim of the tensor is a batch of so many. Only the tensor of a Tensor file, and
+    /// statistics, hold batches above 1: for others [`Builder::check`] refuses them.
+    #[must_use]
+    pub const fn with_batch(mut self, batch: u32) -> Self {
+        self.batch = batch;
+        self
+    }
+
+    /// The batch.
+    #[must_use]
+    pub const fn batch(self) -> u32 {
+        self.batch
+    }
+}
 
 /// Collects parameters, then writes a file at once, byte for byte as the reference library does.
 ///
@@ -22,12 +64,12 @@ use crate::{BuildError, Result};
 /// is pulled in windows while it is written. The same calls give the same bytes.
 ///
 /// ```
-/// use primitiv_format::{Builder, Bytes, DType, Order, Shape};
+/// use primitiv_format::{Builder, Bytes, DType, Order, Shape, TensorSpec};
 ///
 /// let mut builder = Builder::new();
 /// let zeros = Bytes::from_static(&[0; 24]);
-/// let shape = Shape::new(&[2, 3])?;
-/// builder.deferred("encoder.W", DType::F32, shape, Order::ColumnMajor, zeros)?;
+/// let spec = TensorSpec::new(DType::F32, Shape::new(&[2, 3])?).with_order(Order::ColumnMajor);
+/// builder.deferred("encoder.W", spec, zeros)?;
 /// assert_eq!(builder.encoded_len()?, 78);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -116,78 +158,52 @@ impl Builder {
     ///
     /// # Errors
     /// [`BuildError`] where the format can't hold the name, dtype, shape or order.
-    pub fn tensor(&mut self, name: impl Into<String>, tensor: Tensor) -> Result<&mut Self> {
-        let (dtype, shape, order) = (tensor.dtype(), tensor.shape().clone(), tensor.order());
-        self.deferred(name, dtype, shape, order, tensor.data().clone())
+    pub fn tensor(&mut self, address: impl Into<Address>, tensor: Tensor) -> Result<&mut Self> {
+        self.tensor_with(address, tensor, TensorOptions::new())
+    }
+
+    /// Adds a parameter with `options` of its own.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor), and where the last dim isn't the batch.
+    pub fn tensor_with(
+        &mut self,
+        address: impl Into<Address>,
+        tensor: Tensor,
+        options: TensorOptions,
+    ) -> Result<&mut Self> {
+        let spec = TensorSpec::from(&tensor);
+        self.deferred_with(address, spec, tensor.into_data(), options)
     }
 
     /// Adds a parameter whose little-endian bytes are pulled from `data` when the file is
     /// written. Trailing dims of 1 are not written: the format drops them.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor), and where `data` has another length than dtype and shape ask
-    /// for.
+    /// As [`tensor`](Self::tensor), and where `data` has another length than `spec` asks for.
     pub fn deferred(
         &mut self,
-        name: impl Into<String>,
-        dtype: DType,
-        shape: Shape,
-        order: Order,
+        address: impl Into<Address>,
+        spec: TensorSpec,
         data: impl Source + 'static,
     ) -> Result<&mut Self> {
-        let name = name.into();
-        let path: Vec<&str> = if self.split {
-            name.split('.').collect()
-        } else {
-            [&*name].into()
-        };
-        self.parameter(&path, dtype, shape, order, data)
+        self.deferred_with(address, spec, data, TensorOptions::new())
     }
 
-    /// Adds a parameter at an address, whatever its parts contain.
+    /// Adds a deferred parameter with `options` of its own.
     ///
     /// # Errors
-    /// As [`deferred`](Self::deferred).
-    pub fn parameter(
+    /// As [`deferred`](Self::deferred), and where the last dim isn't the batch.
+    pub fn deferred_with(
         &mut self,
-        path: &[&str],
-        dtype: DType,
-        shape: Shape,
-        order: Order,
+        address: impl Into<Address>,
+        spec: TensorSpec,
         data: impl Source + 'static,
+        options: TensorOptions,
     ) -> Result<&mut Self> {
-        let data = Unchanged::shared(&path.join("."), data);
-        self.add(path, dtype, &shape, order, 1, data)
-    }
-
-    /// Adds the tensor of a Tensor file, of which the last dim is the batch. Only such a file, and
-    /// statistics, hold batches above 1: for others [`check`](Self::check) refuses them.
-    ///
-    /// # Errors
-    /// As [`deferred`](Self::deferred), and where the last dim isn't `batch`.
-    pub fn deferred_batch(
-        &mut self,
-        name: impl Into<String>,
-        dtype: DType,
-        shape: Shape,
-        order: Order,
-        batch: u32,
-        data: impl Source + 'static,
-    ) -> Result<&mut Self> {
-        let name = name.into();
-        let data = Unchanged::shared(&name, data);
-        self.add(&[&name], dtype, &shape, order, batch, data)
-    }
-
-    fn add(
-        &mut self,
-        path: &[&str],
-        dtype: DType,
-        shape: &Shape,
-        order: Order,
-        batch: u32,
-        data: Arc<dyn Source>,
-    ) -> Result<&mut Self> {
+        // The tensor of a Tensor file has no name to split.
+        let split = self.split && self.object != DataType::Tensor;
+        let path = address.into().into_path(split);
         let name = path.join(".");
         if path.is_empty() || name.len() as u64 > MAX_DATA {
             return Err(BuildError::Name {
@@ -195,9 +211,9 @@ impl Builder {
             }
             .into());
         }
-        let value = plan(&name, dtype, shape, order, batch, data)?;
+        let value = plan(&name, &spec, options, Unchanged::shared(&name, data))?;
         self.parameters.push(Planned {
-            path: path.iter().map(|&part| part.into()).collect(),
+            path,
             value,
             stats: Vec::new(),
             stat_names: NameTable::default(),
@@ -207,34 +223,54 @@ impl Builder {
 
     /// Adds a statistic to the parameter that was added last.
     ///
+    /// ```
+    /// use primitiv_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// builder.stat("adam.m1", Tensor::from_slice(&[0.5f32, 0.25], &[2])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// assert_eq!(archive.entry("w:adam.m1").unwrap().stat(), Some("adam.m1"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`tensor`](Self::tensor), and [`BuildError::StatFirst`].
     pub fn stat(&mut self, key: impl Into<String>, tensor: Tensor) -> Result<&mut Self> {
-        let (dtype, shape, order) = (tensor.dtype(), tensor.shape().clone(), tensor.order());
-        self.deferred_stat(key, dtype, shape, order, 1, tensor.data().clone())
+        let spec = TensorSpec::from(&tensor);
+        self.deferred_stat(key, spec, tensor.into_data())
     }
 
-    /// Adds a statistic whose bytes are pulled when the file is written. With a `batch` above 1
-    /// the last dim of `shape` is the batch.
+    /// Adds a statistic whose bytes are pulled when the file is written.
     ///
     /// # Errors
     /// As [`deferred`](Self::deferred), and [`BuildError::StatFirst`].
     pub fn deferred_stat(
         &mut self,
         key: impl Into<String>,
-        dtype: DType,
-        shape: Shape,
-        order: Order,
-        batch: u32,
+        spec: TensorSpec,
         data: impl Source + 'static,
+    ) -> Result<&mut Self> {
+        self.deferred_stat_with(key, spec, data, TensorOptions::new())
+    }
+
+    /// Adds a deferred statistic with `options` of its own.
+    ///
+    /// # Errors
+    /// As [`deferred_with`](Self::deferred_with), and [`BuildError::StatFirst`].
+    pub fn deferred_stat_with(
+        &mut self,
+        key: impl Into<String>,
+        spec: TensorSpec,
+        data: impl Source + 'static,
+        options: TensorOptions,
     ) -> Result<&mut Self> {
         let key = key.into();
         let Some(parameter) = self.parameters.last_mut() else {
             return Err(BuildError::StatFirst { name: key }.into());
         };
         let name = alloc::format!("{}:{key}", parameter.path.join("."));
-        let data = Unchanged::shared(&name, data);
-        let data = plan(&name, dtype, &shape, order, batch, data)?;
+        let data = plan(&name, &spec, options, Unchanged::shared(&name, data))?;
         parameter
             .stat_names
             .push(&mut parameter.stats, |(key, _)| key, (key.into(), data))
@@ -242,37 +278,61 @@ impl Builder {
         Ok(self)
     }
 
-    /// A builder that writes what `archive` holds, in its order; `None` where that is a shape or
-    /// an optimizer. Data is pulled from the archive when the file is written.
+    /// A builder of the kind of object that `archive` holds, in the order of the calls, and still
+    /// without tensors; `None` where that is a shape or an optimizer, which have none.
     ///
-    /// # Errors
-    /// What can't be written again; no archive that opened has such a thing.
-    pub fn copy_of(archive: &Archive) -> Result<Option<Self>> {
+    /// ```
+    /// use primitiv_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::parameter_file();
+    /// builder.tensor("", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let mut copy = Builder::like(&archive).ok_or("no tensors")?;
+    /// for entry in archive.entries() {
+    ///     copy.copy(&archive, entry)?;
+    /// }
+    /// assert_eq!(copy.to_vec()?, builder.to_vec()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn like(archive: &Archive) -> Option<Self> {
         let mut builder = match archive.data_type() {
-            DataType::Shape | DataType::Optimizer => return Ok(None),
+            DataType::Shape | DataType::Optimizer => return None,
             object => Self::of(object),
         };
         builder.sort = false;
-        for entry in archive.entries() {
-            let (shape, data) = (entry.shape().clone(), archive.data(entry)?);
-            let order = Order::ColumnMajor;
-            if let Some(key) = entry.stat() {
-                builder.deferred_stat(key, DType::F32, shape, order, entry.batch(), data)?;
-                continue;
-            }
-            let path: Vec<&str> = entry.path().collect();
-            let path: &[&str] = if path.is_empty() { &[""] } else { &path };
-            // The tensor of a Tensor file may have a batch, a parameter's value may not.
-            let name = entry.name().to_string();
-            let value = plan(&name, DType::F32, &shape, order, entry.batch(), data)?;
-            builder.parameters.push(Planned {
-                path: path.iter().map(|&part| part.into()).collect(),
-                value,
-                stats: Vec::new(),
-                stat_names: NameTable::default(),
-            });
+        Some(builder)
+    }
+
+    /// Adds a tensor of an archive as it is there: a parameter with its address, or a statistic of
+    /// the parameter that was added last. Its data is pulled when the file is written.
+    ///
+    /// # Errors
+    /// As [`deferred_with`](Self::deferred_with) and [`deferred_stat_with`](Self::deferred_stat_with).
+    pub fn copy(&mut self, archive: &Archive, entry: Entry<'_>) -> Result<&mut Self> {
+        let path: Vec<&str> = entry.path().collect();
+        let path: &[&str] = if path.is_empty() { &[""] } else { &path };
+        self.copy_as(path, archive, entry)
+    }
+
+    /// Adds a tensor of an archive as it is there, at another address; a statistic goes to the
+    /// parameter that was added last, wherever that is.
+    ///
+    /// # Errors
+    /// As [`copy`](Self::copy).
+    pub fn copy_as(
+        &mut self,
+        address: impl Into<Address>,
+        archive: &Archive,
+        entry: Entry<'_>,
+    ) -> Result<&mut Self> {
+        let data = archive.data(entry)?;
+        let spec = TensorSpec::new(DType::F32, entry.shape().clone()).with_order(entry.order());
+        let options = TensorOptions::new().with_batch(entry.batch());
+        match entry.stat() {
+            Some(key) => self.deferred_stat_with(key, spec, data, options),
+            None => self.deferred_with(address, spec, data, options),
         }
-        Ok(Some(builder))
     }
 
     /// Size of the file in bytes.
@@ -542,42 +602,34 @@ fn header(object: DataType) -> Vec<u8> {
 /// Checks a tensor and takes its shape apart.
 fn plan(
     name: &str,
-    dtype: DType,
-    shape: &Shape,
-    order: Order,
-    batch: u32,
+    spec: &TensorSpec,
+    options: TensorOptions,
     source: Arc<dyn Source>,
 ) -> Result<Data, BuildError> {
     let name = || name.to_string();
+    let (dtype, shape, batch) = (spec.dtype(), spec.shape(), options.batch);
     if dtype != DType::F32 {
         return Err(BuildError::DType {
             name: name(),
             dtype,
         });
     }
-    if order != Order::ColumnMajor && !shape.is_order_free() {
+    if !spec.is_in(Order::ColumnMajor) {
         return Err(BuildError::Order { name: name() });
     }
     let elements = shape.elements();
     if elements == 0 {
         return Err(BuildError::Empty { name: name() });
     }
-    let expected = elements.saturating_mul(4);
-    if expected > MAX_DATA {
+    if elements.saturating_mul(4) > MAX_DATA {
         return Err(BuildError::TooLarge {
             name: name(),
             elements,
         });
     }
-    if source.size() != expected {
-        let error = ShapeError::DataLength {
-            expected,
-            got: source.size(),
-        };
-        return Err(BuildError::Shape {
-            name: name(),
-            error,
-        });
+    if let Err(error) = spec.check_len(source.size()) {
+        let name = name();
+        return Err(BuildError::Shape { name, error });
     }
     let mut dims = shape.dims().to_vec();
     if batch != 1 && dims.pop() != Some(batch.into()) {

@@ -117,9 +117,6 @@ pub enum BuildError {
         /// The path that was given.
         path: String,
     },
-    /// Keys were given before any tensor was added.
-    #[error("no tensor was added yet that keys could be given to")]
-    NoTensor,
 }
 
 impl From<BuildError> for Error {

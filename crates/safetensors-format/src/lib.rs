@@ -88,12 +88,12 @@ pub use set::Set;
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
     At, Bytes, CastError, DType, Element, Entries, Item, Kind, LimitExceeded, Order, Outcome,
-    Report, Shape, ShapeError, SinkError, Source, SourceError, Tensor, Truncated, UsageError,
-    Value, VerifyOptions, WriteOptions, bf16, f16,
+    Progress, Report, Shape, ShapeError, SinkError, Source, SourceError, StrideError, Tensor,
+    TensorSpec, Truncated, UsageError, Value, VerifyOptions, Window, WriteOptions, bf16, f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};
-pub use write::Builder;
+pub use write::{Builder, TensorOptions};
 
 /// What this crate's functions return.
 pub type Result<T, E = Error> = core::result::Result<T, E>;

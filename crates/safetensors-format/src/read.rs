@@ -4,9 +4,10 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Range;
 
-use tensor_core::codec::HasEntries;
+use tensor_core::codec::{HasEntries, read_elements};
 use tensor_core::{
-    Bytes, DType, Entries, Item, Outcome, Report, Source, Tensor, UsageError, VerifyOptions, Window,
+    Bytes, DType, Element, Entries, Item, Outcome, Report, Source, Tensor, UsageError,
+    VerifyOptions, Window,
 };
 
 #[cfg(doc)]
@@ -181,11 +182,29 @@ impl Archive {
     /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (_, range) = self.locate(entry)?;
-        let (expected, got) = (entry.len(), out.len() as u64);
-        if expected != got {
-            return Err(UsageError::BufferLength { expected, got }.into());
-        }
+        UsageError::check_buffer(entry.name(), entry.len(), out)?;
         Ok(self.source.read_into(range.start, out)?)
+    }
+
+    /// Reads a tensor's elements, in stored order, into `out`, which has room for exactly these.
+    ///
+    /// ```
+    /// use safetensors_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let mut w = [0.0f32; 2];
+    /// archive.read_slice(archive.entry("w").ok_or("no w")?, &mut w)?;
+    /// assert_eq!(w, [1.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`read_into`](Self::read_into), and [`UsageError::Cast`] where the elements are of another
+    /// type.
+    pub fn read_slice<T: Element>(&self, entry: Entry<'_>, out: &mut [T]) -> Result<()> {
+        read_elements(entry.dtype(), out, |bytes| self.read_into(entry, bytes))
     }
 
     /// A tensor's little-endian bytes as a source of their own.
@@ -218,17 +237,26 @@ impl Archive {
         report
             .push(Item::new("header", Outcome::NotCovered).with_note("structure ok, no checksum"));
         for entry in self.entries() {
-            report.push(match entry.dtype() {
-                Some(_) => Item::new(entry.name(), Outcome::NotCovered),
-                None => Item::new(entry.name(), Outcome::Unsupported)
-                    .with_note(format!("dtype {}", entry.dtype_code())),
-            });
+            report.push(self.verify_entry(entry)?);
         }
         if options.strict {
             let oddities = self.index.oddities.iter();
             report.warnings.extend(oddities.map(ToString::to_string));
         }
         Ok(report)
+    }
+
+    /// Checks one tensor. The format has no checksums, so this says whether its dtype is known.
+    ///
+    /// # Errors
+    /// [`UsageError::ForeignEntry`] where the entry is another archive's.
+    pub fn verify_entry(&self, entry: Entry<'_>) -> Result<Item> {
+        self.range(entry)?;
+        Ok(match entry.dtype() {
+            Some(_) => Item::new(entry.name(), Outcome::NotCovered),
+            None => Item::new(entry.name(), Outcome::Unsupported)
+                .with_note(format!("dtype {}", entry.dtype_code())),
+        })
     }
 
     /// Where the entry's bytes are, after checking that it is ours.

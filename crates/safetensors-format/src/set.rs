@@ -12,10 +12,10 @@ use std::string::{String, ToString};
 use std::sync::Arc;
 use std::vec::Vec;
 
-use tensor_core::codec::{ArchiveId, FilePool, HasEntries, NameTable};
+use tensor_core::codec::{ArchiveId, FilePool, HasEntries, NameTable, read_elements};
 use tensor_core::{
-    At, Entries, FileId, FileSource, Item, Kind, Outcome, Report, Source, Tensor, UsageError,
-    Value, VerifyOptions,
+    At, Element, Entries, FileId, FileSource, Item, Kind, Outcome, Report, Source, Tensor,
+    UsageError, Value, VerifyOptions,
 };
 
 use self::index::SetIndex;
@@ -173,6 +173,16 @@ impl Set {
         Entries::of(self)
     }
 
+    /// How many tensors there are.
+    pub fn len(&self) -> usize {
+        self.entry_count()
+    }
+
+    /// Whether there is no tensor.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The tensor of this name.
     pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
         let name_at = |at| self.entry_at(at).map_or("", Entry::name);
@@ -183,6 +193,11 @@ impl Set {
     /// the first; [`oddities`](Self::oddities) say so.
     pub fn metadata(&self) -> &[MetaEntry] {
         &self.inner.metadata
+    }
+
+    /// The pair of that metadata with this key.
+    pub fn metadata_entry(&self, key: &str) -> Option<&MetaEntry> {
+        self.metadata().iter().find(|pair| pair.key() == key)
     }
 
     /// What the index says under `metadata` beside `total_size`.
@@ -280,6 +295,23 @@ impl Set {
     /// As [`Archive::read_into`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         self.in_shard(entry, |archive| archive.read_into(entry, out))
+    }
+
+    /// Reads a tensor's elements into `out`, as [`Archive::read_slice`] does.
+    ///
+    /// # Errors
+    /// As [`read_into`](Self::read_into), and [`UsageError::Cast`] where the elements are of another
+    /// type.
+    pub fn read_slice<T: Element>(&self, entry: Entry<'_>, out: &mut [T]) -> Result<()> {
+        read_elements(entry.dtype(), out, |bytes| self.read_into(entry, bytes))
+    }
+
+    /// Checks one tensor, as [`Archive::verify_entry`] does.
+    ///
+    /// # Errors
+    /// As [`Archive::verify_entry`].
+    pub fn verify_entry(&self, entry: Entry<'_>) -> Result<Item> {
+        self.in_shard(entry, |archive| archive.verify_entry(entry))
     }
 
     /// A tensor's little-endian bytes as a source of their own, which opens the shard when it is read.
@@ -380,6 +412,15 @@ impl HasEntries for Set {
             .places
             .get(position)?
             .in_shards(&self.inner.shards)
+    }
+}
+
+impl<'a> IntoIterator for &'a Set {
+    type Item = Entry<'a>;
+    type IntoIter = Entries<'a, Set>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries()
     }
 }
 

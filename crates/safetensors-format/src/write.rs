@@ -4,13 +4,49 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use tensor_core::codec::{NameTable, Output, Sink, Ticker, hinted_vec, walk};
-use tensor_core::{DType, Order, Shape, ShapeError, Source, Tensor, WriteOptions};
+use tensor_core::{Order, Shape, ShapeError, Source, Tensor, TensorSpec, WriteOptions};
 
 use crate::layout::{Header, METADATA, PREFIX};
 use crate::limits::MAX_HEADER;
 #[cfg(feature = "std")]
 use crate::limits::MAX_SHARD;
 use crate::{Archive, BuildError, DTypeCode, Entry, Error, Result};
+
+/// What a [`Builder`] writes of a tensor beside dtype, shape and values: extra keys, none unless
+/// set.
+///
+/// ```
+/// use safetensors_format::{Archive, Builder, Tensor, TensorOptions};
+///
+/// let mut builder = Builder::new();
+/// builder.tensor("w", Tensor::from_slice(&[1.0f32], &[1])?)?;
+/// let archive = Archive::from_bytes(builder.to_vec()?)?;
+/// // Other values under what the file says about `w`.
+/// let options = TensorOptions::new().with_extras_of(archive.entry("w").ok_or("no w")?);
+/// let mut changed = Builder::new();
+/// changed.tensor_with("w", Tensor::from_slice(&[2.0f32], &[1])?, options)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TensorOptions {
+    /// Keys and the JSON of their values.
+    extras: Vec<(String, String)>,
+}
+
+impl TensorOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The extra keys of an archive's entry, instead of those set before.
+    #[must_use]
+    pub fn with_extras_of(mut self, entry: Entry<'_>) -> Self {
+        self.extras = extras_of(entry);
+        self
+    }
+}
 
 /// Collects tensors and metadata, then writes a file at once.
 ///
@@ -21,12 +57,12 @@ use crate::{Archive, BuildError, DTypeCode, Entry, Error, Result};
 /// is written.
 ///
 /// ```
-/// use safetensors_format::{Archive, Builder, Bytes, DType, Order, Shape, Tensor};
+/// use safetensors_format::{Archive, Builder, Bytes, DType, Shape, Tensor, TensorSpec};
 ///
 /// let mut builder = Builder::new();
 /// builder.tensor("mask", Tensor::from_slice(&[1u8, 0, 1], &[3])?)?;
 /// let source = Bytes::from_static(&[1, 0, 0, 0, 2, 0, 0, 0]);
-/// builder.deferred("steps", DType::I32, Shape::new(&[2])?, Order::RowMajor, source)?;
+/// builder.deferred("steps", TensorSpec::new(DType::I32, Shape::new(&[2])?), source)?;
 /// assert!(builder.data_reordered());
 ///
 /// let archive = Archive::from_bytes(builder.to_vec()?)?;
@@ -84,6 +120,33 @@ impl Builder {
         Self::default()
     }
 
+    /// A builder of a file like `archive`, still without tensors: with its metadata.
+    ///
+    /// ```
+    /// use safetensors_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.metadata("format", "pt")?;
+    /// builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// // The same file, with one tensor changed.
+    /// let mut changed = Builder::like(&archive)?;
+    /// changed.tensor("w", Tensor::from_slice(&[1.0f32, 3.0], &[2])?)?;
+    /// let changed = Archive::from_bytes(changed.to_vec()?)?;
+    /// assert_eq!(changed.metadata(), archive.metadata());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BuildError::Duplicate`] where it has a key of metadata twice.
+    pub fn like(archive: &Archive) -> Result<Self> {
+        let mut builder = Self::new();
+        for pair in archive.metadata() {
+            builder.metadata(pair.key(), pair.value())?;
+        }
+        Ok(builder)
+    }
+
     /// How long the header may get; 100,000,000 bytes unless set, which is what the format's own
     /// library reads.
     pub fn max_header_bytes(&mut self, bytes: u64) -> &mut Self {
@@ -132,31 +195,54 @@ impl Builder {
     /// [`BuildError`] where the format can't hold the name, dtype, shape or order, or the name is
     /// taken.
     pub fn tensor(&mut self, name: impl Into<String>, tensor: Tensor) -> Result<&mut Self> {
-        let (dtype, shape, order) = (tensor.dtype(), tensor.shape().clone(), tensor.order());
-        self.deferred(name, dtype, shape, order, tensor.data().clone())
+        self.tensor_with(name, tensor, TensorOptions::new())
+    }
+
+    /// Adds a tensor with `options` of its own.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor).
+    pub fn tensor_with(
+        &mut self,
+        name: impl Into<String>,
+        tensor: Tensor,
+        options: TensorOptions,
+    ) -> Result<&mut Self> {
+        self.deferred_with(name, TensorSpec::from(&tensor), tensor.into_data(), options)
     }
 
     /// Adds a tensor whose little-endian bytes are pulled from `data` when the file is written.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor), and where `data` has another length than dtype and shape ask
-    /// for.
+    /// As [`tensor`](Self::tensor), and where `data` has another length than `spec` asks for.
     pub fn deferred(
         &mut self,
         name: impl Into<String>,
-        dtype: DType,
-        shape: Shape,
-        order: Order,
+        spec: TensorSpec,
         data: impl Source + 'static,
     ) -> Result<&mut Self> {
-        let name = name.into();
+        self.deferred_with(name, spec, data, TensorOptions::new())
+    }
+
+    /// Adds a deferred tensor with `options` of its own.
+    ///
+    /// # Errors
+    /// As [`deferred`](Self::deferred).
+    pub fn deferred_with(
+        &mut self,
+        name: impl Into<String>,
+        spec: TensorSpec,
+        data: impl Source + 'static,
+        options: TensorOptions,
+    ) -> Result<&mut Self> {
+        let (name, dtype) = (name.into(), spec.dtype());
         let Some(code) = DTypeCode::from_dtype(dtype) else {
             return Err(BuildError::DType { name, dtype }.into());
         };
-        if order != Order::RowMajor && !shape.is_order_free() {
+        if !spec.is_in(Order::RowMajor) {
             return Err(BuildError::Order { name }.into());
         }
-        self.coded(name, code, shape, data)
+        self.coded_with(name, code, spec.into_shape(), data, options)
     }
 
     /// Adds a row-major tensor with a dtype that only this format has: one whose elements are
@@ -181,12 +267,27 @@ impl Builder {
         shape: Shape,
         data: impl Source + 'static,
     ) -> Result<&mut Self> {
+        self.coded_with(name, code, shape, data, TensorOptions::new())
+    }
+
+    /// Adds a tensor with a dtype that only this format has, and with `options` of its own.
+    ///
+    /// # Errors
+    /// As [`coded`](Self::coded).
+    pub fn coded_with(
+        &mut self,
+        name: impl Into<String>,
+        code: DTypeCode,
+        shape: Shape,
+        data: impl Source + 'static,
+        options: TensorOptions,
+    ) -> Result<&mut Self> {
         let name = name.into();
         if let DTypeCode::Unknown(code) = code {
             let code = code.into();
             return Err(BuildError::UnknownDType { name, code }.into());
         }
-        self.add(name, code, shape, Arc::new(data), Vec::new())
+        self.add(name, code, shape, Arc::new(data), options.extras)
     }
 
     /// Adds a tensor of an archive as it is there: its dtype, known or not, its extra keys, and the
@@ -227,17 +328,6 @@ impl Builder {
         let data = archive.stored(entry)?;
         let (code, shape) = (entry.dtype_code().clone(), entry.shape().clone());
         self.add(name.into(), code, shape, data, extras_of(entry))
-    }
-
-    /// Gives the tensor that was added last the extra keys of an archive's entry, for one whose data
-    /// is no longer the entry's.
-    ///
-    /// # Errors
-    /// [`BuildError::NoTensor`] where none was added yet.
-    pub fn extras_like(&mut self, entry: Entry<'_>) -> Result<&mut Self> {
-        let tensor = self.tensors.last_mut().ok_or(BuildError::NoTensor)?;
-        tensor.extras = extras_of(entry);
-        Ok(self)
     }
 
     fn add(

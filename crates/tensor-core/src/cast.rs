@@ -1,6 +1,6 @@
 use alloc::vec::Vec;
 
-use crate::{CastError, Element};
+use crate::{CastError, DType, Element, UsageError};
 
 /// Views little-endian bytes as elements: the one place where bytes become typed slices.
 ///
@@ -20,6 +20,29 @@ pub fn cast_slice<T: Element>(bytes: &[u8]) -> Result<&[T], CastError> {
         address: bytes.as_ptr() as usize,
         align: align_of::<T>(),
     })
+}
+
+/// Fills `out` with a tensor's elements, of which `read` fills in the little-endian bytes.
+///
+/// # Errors
+/// [`CastError::DType`] where the tensor is known to have other elements, and what `read` fails
+/// with.
+pub fn read_elements<T: Element, E: From<UsageError>>(
+    dtype: Option<DType>,
+    out: &mut [T],
+    read: impl FnOnce(&mut [u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    if let Some(got) = dtype.filter(|&dtype| dtype != T::DTYPE) {
+        let expected = T::DTYPE;
+        return Err(UsageError::from(CastError::DType { expected, got }).into());
+    }
+    read(bytemuck::cast_slice_mut(out))?;
+    if cfg!(target_endian = "big") {
+        for element in out {
+            *element = element.swapped();
+        }
+    }
+    Ok(())
 }
 
 /// Copies little-endian bytes into a vector of elements, whatever the alignment and host order.

@@ -10,6 +10,7 @@ pub use crate::__rules as rules;
 pub use crate::archive_id::ArchiveId;
 #[cfg(feature = "std")]
 pub use crate::atomic::{AtomicFile, SealedFile};
+pub use crate::cast::read_elements;
 pub use crate::compact::{HasEntries, Names, ShapeId, Shapes, append};
 pub use crate::cursor::Cursor;
 pub use crate::error::ReadError;

@@ -175,7 +175,7 @@ pub enum CastError {
         got: DType,
     },
     /// The bytes don't start at a multiple of the element's alignment; `to_vec` copies.
-    #[error("data at address {address:#x} is not aligned to {align} bytes")]
+    #[error("data at address {address:#x} is not aligned to {align} bytes; `to_vec` copies it")]
     Alignment {
         /// Address of the first byte.
         address: usize,
@@ -183,8 +183,14 @@ pub enum CastError {
         align: usize,
     },
     /// The host is big-endian, the data little-endian; `to_vec` swaps.
-    #[error("data is little-endian, this host is not")]
+    #[error("data is little-endian, this host is not; `to_vec` swaps it")]
     ByteOrder,
+    /// The elements lie with the first dim fastest, which a slice would hide; `to_row_major` moves
+    /// them, `reversed_view` shows them as they lie.
+    #[error(
+        "the elements are column-major; `to_row_major` moves them, `reversed_view` shows them as they lie"
+    )]
+    ColumnMajor,
     /// The dtype's values can't be interpreted ([`DType::Opaque`] and the pass-through kinds).
     #[error("values of {0} can't be interpreted")]
     Opaque(DType),
@@ -194,15 +200,17 @@ pub enum CastError {
 }
 
 /// What a call asks of an archive that it can't give, whatever its file holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UsageError {
     /// The entry comes from another archive.
     #[error("the entry belongs to another archive")]
     ForeignEntry,
     /// The caller's buffer has another length than the tensor.
-    #[error("buffer of {got} bytes for a tensor of {expected}")]
+    #[error("tensor {tensor:?}: a buffer of {got} bytes for {expected}")]
     BufferLength {
+        /// The tensor's name.
+        tensor: Box<str>,
         /// The tensor's length.
         expected: u64,
         /// The buffer's.
@@ -211,6 +219,24 @@ pub enum UsageError {
     /// A typed view was asked for that the tensor can't give.
     #[error(transparent)]
     Cast(#[from] CastError),
+}
+
+impl UsageError {
+    /// Fails where `out` is not as long as a tensor of `expected` bytes.
+    ///
+    /// # Errors
+    /// [`UsageError::BufferLength`].
+    pub fn check_buffer(tensor: &str, expected: u64, out: &[u8]) -> Result<(), Self> {
+        let got = out.len() as u64;
+        if expected == got {
+            return Ok(());
+        }
+        Err(Self::BufferLength {
+            tensor: tensor.into(),
+            expected,
+            got,
+        })
+    }
 }
 
 /// What every codec's error can say about itself, whichever codec it is of: what a source over

@@ -62,10 +62,12 @@ mod scratch;
 mod shape;
 mod sink;
 mod source;
+mod spec;
 mod strided;
 mod tensor;
 mod unchanged;
 mod value;
+mod version;
 
 pub use adapt::{Cast, CastCounts, Swapped, Transposed};
 #[cfg(feature = "std")]
@@ -97,6 +99,8 @@ pub use sink::SinkError;
 #[cfg(feature = "std")]
 pub use source::FileSource;
 pub use source::{Source, Window};
+pub use spec::TensorSpec;
 pub use strided::StrideError;
 pub use tensor::Tensor;
 pub use value::Value;
+pub use version::Version;

@@ -147,28 +147,50 @@ impl Tensor {
         &self.data
     }
 
-    /// The elements in stored order, without a copy.
+    /// The decoded, little-endian bytes, without the rest.
+    #[must_use]
+    pub fn into_data(self) -> Bytes {
+        self.data
+    }
+
+    /// The elements in row-major order, without a copy.
+    ///
+    /// ```
+    /// use tensor_core::{CastError, Order, Tensor};
+    ///
+    /// let rows = Tensor::from_slice(&[1i32, 2, 3, 4, 5, 6], &[2, 3])?;
+    /// assert_eq!(rows.as_slice::<i32>()?[1], 2);
+    /// let columns = rows.with_order(Order::ColumnMajor);
+    /// assert_eq!(columns.as_slice::<i32>(), Err(CastError::ColumnMajor));
+    /// assert_eq!(columns.to_vec::<i32>()?, [1, 3, 5, 2, 4, 6]);
+    /// assert_eq!(columns.reversed_view().as_slice::<i32>()?, [1, 2, 3, 4, 5, 6]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// [`CastError`] where the dtype is another, the bytes aren't aligned for `T`, or the host is
-    /// big-endian. [`to_vec`](Self::to_vec) takes care of the latter two.
+    /// [`CastError`] where the dtype is another, the elements are in another order, the bytes aren't
+    /// aligned for `T`, or the host is big-endian. [`to_vec`](Self::to_vec) takes care of the latter
+    /// three.
     pub fn as_slice<T: Element>(&self) -> Result<&[T], CastError> {
         self.expect::<T>()?;
+        if self.order == Order::ColumnMajor && !self.shape.is_order_free() {
+            return Err(CastError::ColumnMajor);
+        }
         crate::cast_slice(&self.data)
     }
 
-    /// A copy of the elements in stored order, on any host and at any alignment.
+    /// A copy of the elements in row-major order, on any host and at any alignment.
     ///
     /// # Errors
     /// [`CastError::DType`] where the elements aren't of type `T`, [`CastError::OutOfMemory`] where
     /// there is no room for the copy.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, CastError> {
         self.expect::<T>()?;
-        copy_slice(&self.data)
+        copy_slice(&self.to_row_major()?.data)
     }
 
-    /// The elements in stored order as a vector of the caller's own: a copy, since the bytes of a
-    /// tensor may be those of a file or of another tensor.
+    /// The elements in row-major order as a vector of the caller's own: a copy, since the bytes of
+    /// a tensor may be those of a file or of another tensor.
     ///
     /// # Errors
     /// As [`to_vec`](Self::to_vec).

@@ -124,7 +124,7 @@ impl Input {
             Some(file) => {
                 let fail = |error| tensorfmt::FileError::new(&self.path, error);
                 let source = FileSource::new(file.try_clone().map_err(fail)?, &self.path)?;
-                Archive::from_source_with(source, options)
+                Archive::from_source(source, options)
             }
             None => Archive::open_with(&self.path, options),
         }

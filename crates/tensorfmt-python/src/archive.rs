@@ -60,7 +60,7 @@ pub(crate) fn open(
     }
     if source::FileObject::is(file)? {
         let source = source::FileObject::new(file)?;
-        let result = py.detach(|| tensorfmt::Archive::from_source_with(source, &options));
+        let result = py.detach(|| tensorfmt::Archive::from_source(source, &options));
         return opened(result, None, false);
     }
     let bytes = memory::bytes_of(file, false).map_err(|error| {
@@ -70,7 +70,7 @@ pub(crate) fn open(
         wrong.set_cause(py, Some(error));
         wrong
     })?;
-    let result = py.detach(|| tensorfmt::Archive::from_source_with(bytes, &options));
+    let result = py.detach(|| tensorfmt::Archive::from_source(bytes, &options));
     opened(result, None, false)
 }
 

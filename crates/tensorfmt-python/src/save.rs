@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use tensorfmt::convert::{Model, Options, PrimitivObject, Target, plan};
-use tensorfmt::{Error, Order, Shape, WriteOptions};
+use tensorfmt::{Error, Order, Shape, TensorSpec, WriteOptions};
 
 use crate::tensor::Tensor;
 use crate::work::{Watch, watched};
@@ -122,7 +122,7 @@ fn add(model: &mut Model, name: &str, tensor: &Bound<'_, PyAny>) -> PyResult<()>
             let message = format!("tensor {name:?} has no dtype");
             return Err(errors::unsupported(py, name, &message));
         };
-        let added = model.deferred(name, dtype, shape, order, data);
+        let added = model.deferred(name, TensorSpec::new(dtype, shape).with_order(order), data);
         return added.map(drop).map_err(|error| errors::raise(py, &error));
     }
     if !tensor.is_exact_instance_of::<PyTuple>() {
@@ -141,6 +141,6 @@ fn add(model: &mut Model, name: &str, tensor: &Bound<'_, PyAny>) -> PyResult<()>
         _ => Order::RowMajor,
     };
     let bytes = memory::bytes_of(&data, true)?;
-    let added = model.deferred(name, dtype, shape, order, bytes);
+    let added = model.deferred(name, TensorSpec::new(dtype, shape).with_order(order), bytes);
     added.map(drop).map_err(|error| errors::raise(py, &error))
 }

@@ -48,7 +48,7 @@ impl Source for Pieces {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pieces = Pieces::open(std::env::args().skip(1))?;
-    let archive = Archive::from_source(pieces)?;
+    let archive = Archive::from_source(pieces, &Default::default())?;
     for entry in &archive {
         println!("{entry}");
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tensor_core::codec::HasEntries;
 use tensor_core::{
-    Bytes, DType, Entries, FileId, FileSource, Kind, Misfit, Order, Patch, Report, Shape, Source,
-    Tensor, Value, VerifyOptions,
+    Bytes, DType, Element, Entries, FileId, FileSource, Item, Kind, Misfit, Order, Patch, Report,
+    Shape, Source, Tensor, Value, VerifyOptions,
 };
 
 #[allow(unused_imports, reason = "a build may have no codec")]
@@ -15,6 +15,42 @@ use crate::codec::{self, About, Describe, DescribeEntry, Write, disabled};
 use crate::convert::{Model, ModelTensor, Unreadable};
 use crate::format::looks_like;
 use crate::{Error, Format, ReadOptions, Result};
+
+mod sealed {
+    pub trait Sealed {}
+
+    impl Sealed for super::Entry<'_> {}
+    impl Sealed for &str {}
+    impl Sealed for &String {}
+}
+
+/// What picks a tensor of an [`Archive`]: one of its entries, or a name.
+pub trait Select<'a>: sealed::Sealed {
+    /// The entry.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTensor`], naming the nearest names.
+    fn select(self, archive: &'a Archive) -> Result<Entry<'a>>;
+}
+
+impl<'a> Select<'a> for Entry<'a> {
+    fn select(self, _: &'a Archive) -> Result<Entry<'a>> {
+        Ok(self)
+    }
+}
+
+impl<'a> Select<'a> for &str {
+    fn select(self, archive: &'a Archive) -> Result<Entry<'a>> {
+        let entry = archive.entry(self);
+        entry.ok_or_else(|| archive.no_such_tensor(self))
+    }
+}
+
+impl<'a> Select<'a> for &String {
+    fn select(self, archive: &'a Archive) -> Result<Entry<'a>> {
+        self.as_str().select(archive)
+    }
+}
 
 macro_rules! define {
     (() $([
@@ -154,15 +190,7 @@ impl Archive {
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn from_source(source: impl Source + 'static) -> Result<Self> {
-        Self::from_source_with(source, &ReadOptions::default())
-    }
-
-    /// Opens any source of bytes, with `options`.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
-    pub fn from_source_with(source: impl Source + 'static, options: &ReadOptions) -> Result<Self> {
+    pub fn from_source(source: impl Source + 'static, options: &ReadOptions) -> Result<Self> {
         Self::open_source(source, None, options)
     }
 
@@ -371,20 +399,28 @@ impl Archive {
         with_inner!(self, archive => archive.facts())
     }
 
-    /// Reads the tensor of this name.
+    /// Reads a tensor, picked by its name or its entry.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.safetensors");
+    /// # tensorfmt::convert::Model::new()
+    /// #     .tensor("w", tensorfmt::Tensor::from_slice(&[1.0f32, 2.0], &[2])?)
+    /// #     .clone()
+    /// #     .save(&path, &Default::default(), &Default::default())?;
+    /// let archive = tensorfmt::Archive::open(&path)?;
+    /// let w = archive.read("w")?;
+    /// for entry in &archive {
+    ///     assert_eq!(archive.read(entry)?, w);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`], naming the nearest names, or what the codec finds.
-    pub fn read(&self, name: &str) -> Result<Tensor> {
-        let entry = self.entry(name).ok_or_else(|| self.no_such_tensor(name))?;
-        self.read_entry(entry)
-    }
-
-    /// Reads a tensor.
-    ///
-    /// # Errors
-    /// What the codec finds; an entry of another archive is an error.
-    pub fn read_entry(&self, entry: Entry<'_>) -> Result<Tensor> {
+    /// [`Error::NoSuchTensor`], naming the nearest names, or what the codec finds; an entry of
+    /// another archive is an error.
+    pub fn read<'a>(&'a self, tensor: impl Select<'a>) -> Result<Tensor> {
+        let entry = tensor.select(self)?;
         with_both!(self, entry, (archive, entry) => Ok(archive.read(entry)?), else foreign())
     }
 
@@ -392,16 +428,31 @@ impl Archive {
     /// length.
     ///
     /// # Errors
-    /// As [`read_entry`](Self::read_entry), and a buffer of another length.
-    pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
+    /// As [`read`](Self::read), and a buffer of another length.
+    pub fn read_into<'a>(&'a self, tensor: impl Select<'a>, out: &mut [u8]) -> Result<()> {
+        let entry = tensor.select(self)?;
         with_both!(self, entry, (archive, entry) => Ok(archive.read_into(entry, out)?), else foreign())
+    }
+
+    /// Reads a tensor's elements, in stored order, into `out`, which has room for exactly these.
+    ///
+    /// # Errors
+    /// As [`read_into`](Self::read_into), and where the elements are of another type.
+    pub fn read_slice<'a, T: Element>(
+        &'a self,
+        tensor: impl Select<'a>,
+        out: &mut [T],
+    ) -> Result<()> {
+        let entry = tensor.select(self)?;
+        with_both!(self, entry, (archive, entry) => Ok(archive.read_slice(entry, out)?), else foreign())
     }
 
     /// A tensor's decoded, little-endian bytes as a source, in stored order.
     ///
     /// # Errors
-    /// As [`read_entry`](Self::read_entry).
-    pub fn data(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
+    /// As [`read`](Self::read).
+    pub fn data<'a>(&'a self, tensor: impl Select<'a>) -> Result<Arc<dyn Source>> {
+        let entry = tensor.select(self)?;
         with_both!(self, entry, (archive, entry) => Ok(archive.data(entry)?), else foreign())
     }
 
@@ -409,8 +460,18 @@ impl Archive {
     ///
     /// # Errors
     /// What the codec finds; an entry of another archive is an error.
-    pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
+    pub fn stored<'a>(&'a self, tensor: impl Select<'a>) -> Result<Arc<dyn Source>> {
+        let entry = tensor.select(self)?;
         with_both!(self, entry, (archive, entry) => Ok(archive.stored(entry)?), else foreign())
+    }
+
+    /// Checks one tensor against what its file holds to check it with; most formats hold nothing.
+    ///
+    /// # Errors
+    /// What keeps the check from being made; damage is in the item.
+    pub fn verify_entry<'a>(&'a self, tensor: impl Select<'a>) -> Result<Item> {
+        let entry = tensor.select(self)?;
+        with_both!(self, entry, (archive, entry) => Ok(archive.verify_entry(entry)?), else foreign())
     }
 
     /// Whether the file's metadata says that its dims are in the other order.

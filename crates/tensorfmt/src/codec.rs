@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tensor_core::codec::HasEntries;
-use tensor_core::{DType, FileId, Misfit, Order, Patch, Shape, Source, Value, WriteOptions};
+use tensor_core::{
+    DType, FileId, Misfit, Order, Patch, Shape, Source, TensorSpec, Value, WriteOptions,
+};
 
 use crate::convert::{Casting, Model, ModelTensor, Unreadable};
 use crate::{Error, Format, ReadOptions, Result};
@@ -197,9 +199,7 @@ pub(crate) struct Capabilities {
 #[allow(dead_code, reason = "a build may have few codecs, or none")]
 pub(crate) struct Prepared {
     pub(crate) name: String,
-    pub(crate) dtype: DType,
-    pub(crate) shape: Shape,
-    pub(crate) order: Order,
+    pub(crate) spec: TensorSpec,
     pub(crate) data: Arc<dyn Source>,
     pub(crate) attributes: Vec<(String, Value)>,
     /// The tensor in terms of the target's own format, if that is where it comes from and its

@@ -67,7 +67,7 @@ mod json;
 mod options;
 mod work;
 
-pub use archive::{Archive, Entry};
+pub use archive::{Archive, Entry, Select};
 pub use error::Error;
 pub use format::Format;
 pub use json::to_json;
@@ -75,9 +75,10 @@ pub use options::ReadOptions;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
-    At, Bytes, DType, Element, Entries, FileError, FileId, FileSource, Item, Kind, Misfit, Notice,
-    Order, Outcome, Report, Shape, Source, SourceError, Tensor, Value, VerifyOptions, WriteOptions,
-    bf16, f16,
+    At, Bytes, Cast, CastError, DType, Element, Entries, FileError, FileId, FileSource, Item, Kind,
+    LimitExceeded, Misfit, Notice, Order, Outcome, Progress, Report, Shape, ShapeError, Source,
+    SourceError, StrideError, Tensor, TensorSpec, Value, VerifyOptions, Window, WriteOptions, bf16,
+    f16,
 };
 pub use work::Work;
 

@@ -14,10 +14,27 @@ pub struct ReadOptions {
     /// Open an AERO file whose index overran its weights, as one writer leaves it, or that was cut: only
     /// what is whole is read.
     pub salvage: bool,
+    /// Hold the data of a tensor that is read against the checksum or hash that its file has of it. Most
+    /// formats have none: [`Archive::verify_entry`](crate::Archive::verify_entry) says so of a tensor.
+    pub check_data: bool,
     limits: Vec<(String, u64)>,
 }
 
 impl ReadOptions {
+    /// These options with or without salvage.
+    #[must_use]
+    pub fn with_salvage(mut self, salvage: bool) -> Self {
+        self.salvage = salvage;
+        self
+    }
+
+    /// These options with or without a check of the data that is read.
+    #[must_use]
+    pub fn with_check_data(mut self, check_data: bool) -> Self {
+        self.check_data = check_data;
+        self
+    }
+
     /// Sets the limit of this name, in whichever format has one; the error of a file that is beyond a
     /// limit names it.
     ///

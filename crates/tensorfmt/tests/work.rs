@@ -18,8 +18,8 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use tensor_core::SourceError;
-use tensorfmt::{Archive, Bytes, DType, Format, Order, Shape, Source, Tensor};
+use tensor_core::{SourceError, TensorSpec};
+use tensorfmt::{Archive, Bytes, DType, Format, Shape, Source, Tensor};
 use test_data::alloc::CountingAlloc;
 
 #[global_allocator]
@@ -105,7 +105,7 @@ fn opening_and_reading_take_no_more_than_they_did() {
 
         // One tensor, from memory: nothing is copied.
         let entry = archive.entries().get(COUNT / 2).unwrap();
-        let (calls, total, tensor) = cost(|| archive.read_entry(entry).unwrap());
+        let (calls, total, tensor) = cost(|| archive.read(entry).unwrap());
         println!("{format}: a read takes {calls} allocations, {total} bytes");
         assert!(calls <= 1 && total <= 128, "{format}: {calls}, {total}");
         assert_eq!(tensor.data().len(), LEN);
@@ -133,7 +133,7 @@ fn opening_and_reading_take_no_more_than_they_did() {
         }
         asked.lock().unwrap().clear();
         let entry = archive.entries().get(COUNT / 2).unwrap();
-        let (calls, total, _) = cost(|| archive.read_entry(entry).unwrap());
+        let (calls, total, _) = cost(|| archive.read(entry).unwrap());
         assert!(calls <= 4 && total <= 1024, "{format}: {calls}, {total}");
         let read = asked.lock().unwrap();
         assert_eq!(*read, [data[COUNT / 2].clone()], "{format}");
@@ -145,7 +145,7 @@ fn opening_and_reading_take_no_more_than_they_did() {
     let mut builder = tensorfmt::mag::Builder::new();
     let data = Bytes::from(vec![1u8; len * 4]);
     builder
-        .deferred("w", DType::F32, shape, Order::RowMajor, data)
+        .deferred("w", TensorSpec::new(DType::F32, shape), data)
         .unwrap();
     let asked = Arc::new(Mutex::new(Vec::new()));
     let bytes = Bytes::from(builder.to_vec().unwrap());
@@ -156,7 +156,7 @@ fn opening_and_reading_take_no_more_than_they_did() {
     )
     .unwrap();
     let entry = archive.entries().get(0).unwrap();
-    let (tensor, peak) = test_data::alloc::peak_of(|| archive.read_entry(entry).unwrap());
+    let (tensor, peak) = test_data::alloc::peak_of(|| archive.read(entry).unwrap());
     assert!(peak < len * 4 + 8192, "{peak} bytes at once");
     assert_eq!(tensor.data().as_ptr().align_offset(4096), 0);
 }

@@ -121,7 +121,7 @@ impl Archive {
         ticker: &Ticker<'_>,
     ) -> Result<Item> {
         for component in entry.hidden() {
-            let mut item = self.verify_entry(component, threads, ticker)?;
+            let mut item = self.check_entry(component, threads, ticker)?;
             if item.outcome == Outcome::Failed {
                 let note = item.note.take().unwrap_or_default();
                 item.item = entry.name().into();

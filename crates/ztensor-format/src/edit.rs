@@ -6,7 +6,8 @@ use core::result::Result as Edit;
 use tensor_core::{Misfit, Patch};
 
 use crate::checksum::Checksum;
-use crate::layout::{FOOTER, Generation, MAGIC};
+use crate::generation::Generation;
+use crate::layout::{FOOTER, MAGIC};
 use crate::write::Planned;
 use crate::{Algorithm, Archive, Builder, Encoding, Entry, Result};
 

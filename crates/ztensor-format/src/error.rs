@@ -41,6 +41,12 @@ pub enum BuildError {
         /// The tensor.
         name: String,
     },
+    /// The file to be like is of another generation.
+    #[error("a file of zTensor 0.1 has no place for what one of {generation} says about itself")]
+    Attributes {
+        /// The generation's name.
+        generation: &'static str,
+    },
     /// The format has no name for the dtype.
     #[error("tensor {name:?}: a ztensor file can't hold {dtype}")]
     DType {

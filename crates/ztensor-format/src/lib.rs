@@ -45,7 +45,7 @@
 //!
 //! let mut builder = Builder::new();
 //! let tensor = Tensor::from_slice(&[1.0f32; 1000], &[10, 100])?;
-//! let options = TensorOptions::new().zstd(3).custom("epoch", 7u32)?;
+//! let options = TensorOptions::new().with_zstd(3).custom("epoch", 7u32)?;
 //! builder.tensor_with("w", tensor.clone(), options)?;
 //! let file = builder.to_vec()?;
 //!
@@ -83,6 +83,7 @@ mod encoding;
 mod entry;
 mod entry_map;
 mod error;
+mod generation;
 mod index;
 mod layout;
 mod limits;
@@ -105,7 +106,8 @@ pub use checksum::{Algorithm, Checksum};
 pub use encoding::{Encoding, Endianness, Layout};
 pub use entry::{CustomField, Entry};
 pub use error::{BuildError, Error, TRUNCATED, Ztensor};
-pub use layout::{Field, Generation, MAGIC};
+pub use generation::Generation;
+pub use layout::{Field, MAGIC};
 pub use limits::Limits;
 #[cfg(feature = "generations")]
 pub use manifest::Shard;
@@ -115,8 +117,9 @@ pub use rule::{Rule, Unsupported};
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
     At, Bytes, CastError, DType, Element, Entries, Item, Kind, LimitExceeded, Order, Outcome,
-    Report, Shape, ShapeError, SinkError, Source, SourceError, Tensor, Truncated, UsageError,
-    Value, VerifyOptions, WriteOptions, bf16, f16,
+    Progress, Report, Shape, ShapeError, SinkError, Source, SourceError, StrideError, Tensor,
+    TensorSpec, Truncated, UsageError, Value, VerifyOptions, Version, Window, WriteOptions, bf16,
+    f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};

@@ -1,15 +1,13 @@
 use alloc::borrow::ToOwned;
 use alloc::sync::Arc;
-#[cfg(feature = "generations")]
 use alloc::vec::Vec;
 use core::fmt;
 
 #[cfg(feature = "zstd")]
 use tensor_core::At;
-use tensor_core::codec::HasEntries;
-use tensor_core::{Bytes, DType, Entries, Source, Swapped, Tensor, Window};
+use tensor_core::codec::{HasEntries, read_elements};
+use tensor_core::{Bytes, DType, Element, Entries, Source, Swapped, Tensor, Version, Window};
 
-#[cfg(feature = "generations")]
 use crate::CustomField;
 use crate::encoding::Encoding;
 use crate::index::Index;
@@ -23,6 +21,9 @@ use crate::{BuildError, Entry, Error, Generation, Limits, Result, Rule, UsageErr
 pub struct ReadOptions {
     /// What the reader takes on.
     pub limits: Limits,
+    /// Whether to hold the data of a tensor that is read against its checksum, where it has one.
+    /// Off by default.
+    pub check_data: bool,
 }
 
 impl ReadOptions {
@@ -30,6 +31,13 @@ impl ReadOptions {
     #[must_use]
     pub const fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// These options with or without a check of the data that is read.
+    #[must_use]
+    pub const fn with_check_data(mut self, check_data: bool) -> Self {
+        self.check_data = check_data;
         self
     }
 }
@@ -40,6 +48,8 @@ impl ReadOptions {
 pub struct Archive {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) index: Arc<Index>,
+    /// Whether data that is read is held against its checksum.
+    pub(crate) check_data: bool,
 }
 
 /// A tensor that can be read: where its bytes are, and how they become elements.
@@ -111,6 +121,7 @@ impl Archive {
         Ok(Self {
             source,
             index: Arc::new(index),
+            check_data: options.check_data,
         })
     }
 
@@ -147,9 +158,9 @@ impl Archive {
         self.entry_at(self.index.tensors.names.find(name)?)
     }
 
-    /// The generation, as people name it.
-    pub fn version(&self) -> &'static str {
-        self.index.generation.name()
+    /// The version of the format: 0.1, 1.0, 1.1, 1.2 or 2.
+    pub fn version(&self) -> Version {
+        self.index.generation.version()
     }
 
     /// The generation of the format.
@@ -157,10 +168,19 @@ impl Archive {
         self.index.generation
     }
 
-    /// The file's own attributes, in file order. They are decoded with every call.
-    #[cfg(feature = "generations")]
-    pub fn attributes(&self) -> Vec<CustomField> {
-        CustomField::all(&self.about().attributes)
+    /// The file's own attributes, in file order, which files of 0.1 have none of. They are decoded
+    /// with every call.
+    pub fn metadata(&self) -> Vec<CustomField> {
+        #[cfg(feature = "generations")]
+        return CustomField::all(&self.about().attributes);
+        #[cfg(not(feature = "generations"))]
+        Vec::new()
+    }
+
+    /// The attribute with this key. All are decoded to find it.
+    pub fn metadata_entry(&self, key: &str) -> Option<CustomField> {
+        let mut fields = self.metadata().into_iter();
+        fields.find(|field| field.key() == key)
     }
 
     /// `version` as a file of generation 1 has it, such as `1.2.0`.
@@ -203,7 +223,23 @@ impl Archive {
     }
 
     /// Reads a tensor: a slice where the source is memory and the data raw and little-endian,
-    /// else one new, aligned buffer. The checksum is not compared; see [`verify`](Self::verify).
+    /// else one new, aligned buffer. The checksum is compared where the archive
+    /// [checks data](ReadOptions::check_data); see also [`verify_entry`](Self::verify_entry).
+    ///
+    /// ```
+    /// use ztensor_format::{Archive, Builder, Bytes, Kind, ReadOptions, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// let mut file = builder.to_vec()?;
+    /// file[64] ^= 1; // the first byte of `w`
+    /// let options = ReadOptions::default().with_check_data(true);
+    /// let archive = Archive::from_source(Bytes::from(file), &options)?;
+    /// let error = archive.read(archive.entry("w").ok_or("no w")?).unwrap_err();
+    /// assert_eq!(error.kind(), Kind::Invalid);
+    /// assert_eq!(error.tensor(), Some("w"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Unsupported`] where the dtype, encoding or layout is unknown, [`Error::Invalid`]
@@ -212,15 +248,27 @@ impl Archive {
     pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
         let (dtype, stored) = self.named(entry)?;
         let data = match stored {
-            Stored::Raw(window) => window.read(0..window.size())?,
-            Stored::Swapped(swapped) => swapped.read(0..swapped.size())?,
+            Stored::Raw(window) => {
+                let data = window.read(0..window.size())?;
+                self.check_bytes(entry, &data)?;
+                data
+            }
+            Stored::Swapped(swapped) => {
+                self.check_data(entry)?;
+                swapped.read(0..swapped.size())?
+            }
             #[cfg(feature = "zstd")]
             Stored::Zstd(blob) => {
                 let data = blob.decode();
-                data.map_err(|error| error.of_tensor(entry.name()))?
+                let data = data.map_err(|error| error.of_tensor(entry.name()))?;
+                self.check_data(entry)?;
+                data
             }
             #[cfg(feature = "generations")]
-            Stored::Ruled(source) => source.read(0..source.size())?,
+            Stored::Ruled(source) => {
+                self.check_data(entry)?;
+                source.read(0..source.size())?
+            }
         };
         Tensor::new(dtype, entry.shape().clone(), data).map_err(|error| {
             Error::Build(BuildError::Shape {
@@ -236,21 +284,49 @@ impl Archive {
     /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (_, stored) = self.named(entry)?;
-        let (expected, got) = (entry.nbytes().unwrap_or(0), out.len() as u64);
-        if expected != got {
-            return Err(UsageError::BufferLength { expected, got }.into());
-        }
+        UsageError::check_buffer(entry.name(), entry.nbytes().unwrap_or(0), out)?;
         match stored {
-            Stored::Raw(window) => Ok(window.read_into(0, out)?),
-            Stored::Swapped(swapped) => Ok(swapped.read_into(0, out)?),
+            Stored::Raw(window) => {
+                window.read_into(0, out)?;
+                self.check_bytes(entry, out)
+            }
+            Stored::Swapped(swapped) => {
+                self.check_data(entry)?;
+                Ok(swapped.read_into(0, out)?)
+            }
             #[cfg(feature = "zstd")]
             Stored::Zstd(blob) => {
                 let decoded = blob.decode_into(out);
-                decoded.map_err(|error| error.of_tensor(entry.name()))
+                decoded.map_err(|error| error.of_tensor(entry.name()))?;
+                self.check_data(entry)
             }
             #[cfg(feature = "generations")]
-            Stored::Ruled(source) => Ok(source.read_into(0, out)?),
+            Stored::Ruled(source) => {
+                self.check_data(entry)?;
+                Ok(source.read_into(0, out)?)
+            }
         }
+    }
+
+    /// Reads a tensor's elements, in stored order, into `out`, which has room for exactly these.
+    ///
+    /// ```
+    /// use ztensor_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let mut w = [0.0f32; 2];
+    /// archive.read_slice(archive.entry("w").ok_or("no w")?, &mut w)?;
+    /// assert_eq!(w, [1.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`read_into`](Self::read_into), and [`UsageError::Cast`] where the elements are of another
+    /// type.
+    pub fn read_slice<T: Element>(&self, entry: Entry<'_>, out: &mut [T]) -> Result<()> {
+        read_elements(entry.dtype(), out, |bytes| self.read_into(entry, bytes))
     }
 
     /// A tensor's little-endian bytes as a source of their own.
@@ -258,12 +334,14 @@ impl Archive {
     /// Compressed data is decoded as it is asked for: reads that move forward cost what they
     /// skip, a step back starts over. An error about the data itself comes out of the source as
     /// [`SourceError::Codec`](tensor_core::SourceError::Codec), with kind and rule of this crate's
-    /// [`Error`].
+    /// [`Error`]. An archive that checks data does so here, once.
     ///
     /// # Errors
     /// As [`read`](Self::read), as far as the index tells.
     pub fn data(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
-        Ok(match self.named(entry)?.1 {
+        let (_, stored) = self.named(entry)?;
+        self.check_data(entry)?;
+        Ok(match stored {
             Stored::Raw(window) => Arc::new(window),
             Stored::Swapped(swapped) => Arc::new(swapped),
             #[cfg(feature = "zstd")]

@@ -13,7 +13,7 @@ use crate::checksum::{Checksum, Hasher};
 use crate::encoding::{Encoding, Layout};
 #[cfg(feature = "zstd")]
 use crate::read::Stored;
-use crate::{Archive, Entry, Error, Generation, Result, Rule, layout};
+use crate::{Archive, Entry, Error, Generation, Result, Rule, UsageError, layout};
 
 impl Archive {
     /// Compares every checksum and decodes all compressed data, window by window. There is one
@@ -38,7 +38,7 @@ impl Archive {
         };
         let items = parallel::map(options.threads, entries.len(), |index| {
             match entries.get(index) {
-                Some(entry) if !is_large(entry) => self.verify_entry(entry, 1, &ticker).map(Some),
+                Some(entry) if !is_large(entry) => self.check_entry(entry, 1, &ticker).map(Some),
                 _ => Ok(None),
             }
         })?;
@@ -46,7 +46,7 @@ impl Archive {
         for (entry, item) in entries.zip(items) {
             report.push(match item {
                 Some(item) => item,
-                None => self.verify_entry(entry, options.threads, &ticker)?,
+                None => self.check_entry(entry, options.threads, &ticker)?,
             });
         }
         // Only the manifest of version 2 has a hash of its own, which opening has compared.
@@ -60,7 +60,59 @@ impl Archive {
         Ok(report)
     }
 
-    pub(crate) fn verify_entry(
+    /// Checks one tensor: its checksum, and that compressed data decodes.
+    ///
+    /// ```
+    /// use ztensor_format::{Archive, Builder, Outcome, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let item = archive.verify_entry(archive.entry("w").ok_or("no w")?)?;
+    /// assert_eq!(item.outcome, Outcome::Ok);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`UsageError::ForeignEntry`] where the entry is another archive's, or what the source fails
+    /// with; damage is in the item.
+    pub fn verify_entry(&self, entry: Entry<'_>) -> Result<Item> {
+        if !entry.is_of(&self.index) {
+            return Err(UsageError::ForeignEntry.into());
+        }
+        self.check_entry(entry, 0, &Ticker::default())
+    }
+
+    /// Fails where a tensor's data is not what its checksum says, if the archive checks data.
+    pub(crate) fn check_data(&self, entry: Entry<'_>) -> Result<()> {
+        if !self.check_data {
+            return Ok(());
+        }
+        match self.check_entry(entry, 0, &Ticker::default())?.outcome {
+            Outcome::Failed => Err(self.damaged(entry)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same of stored bytes that were just read.
+    pub(crate) fn check_bytes(&self, entry: Entry<'_>, stored: &[u8]) -> Result<()> {
+        if !self.check_data {
+            return Ok(());
+        }
+        let expected = entry.checksum();
+        let mut hasher = Hasher::like(expected.as_ref());
+        hasher.update(stored);
+        match (expected, hasher.finish()) {
+            (Some(expected), Some(found)) if expected != found => Err(self.damaged(entry)),
+            _ => Ok(()),
+        }
+    }
+
+    fn damaged(&self, entry: Entry<'_>) -> Error {
+        Error::invalid(Rule::ChecksumMismatch, entry.at("checksum")).of_tensor(entry.name())
+    }
+
+    pub(crate) fn check_entry(
         &self,
         entry: Entry<'_>,
         threads: usize,

@@ -6,7 +6,7 @@ use core::fmt;
 
 use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec, walk};
 use tensor_core::{
-    Bytes, DType, Entries, Order, Shape, ShapeError, SinkError, Source, Swapped, Tensor, Value,
+    Bytes, Entries, Order, Shape, SinkError, Source, Swapped, Tensor, TensorSpec, Value,
     WriteOptions, parallel,
 };
 
@@ -16,7 +16,8 @@ use crate::checksum::{Algorithm, Hasher};
 use crate::encoding::Compressor;
 use crate::encoding::{Encoding, Endianness, Layout};
 use crate::entry_map::WrittenEntry;
-use crate::layout::{ALIGN, FOOTER, Field, Generation, MAGIC};
+use crate::generation::Generation;
+use crate::layout::{ALIGN, FOOTER, Field, MAGIC};
 use crate::{Archive, BuildError, Entry, Error, Result, dtype};
 
 /// The largest file: offsets stay within what a signed seek reaches.
@@ -28,9 +29,9 @@ const MAX_FILE: u64 = i64::MAX as u64;
 /// use ztensor_format::{Algorithm, Builder, Endianness, Tensor, TensorOptions};
 ///
 /// let options = TensorOptions::new()
-///     .endianness(Endianness::Big)
-///     .checksum(Algorithm::Sha256)
-///     .custom("note", "as the device sends it")?;
+///     .with_endianness(Endianness::Big)
+///     .with_checksum(Algorithm::Sha256)
+///     .with_custom("note", "as the device sends it")?;
 /// let mut builder = Builder::new();
 /// builder.tensor_with("samples", Tensor::from_slice(&[1i16, 2], &[2])?, options)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -52,18 +53,20 @@ impl TensorOptions {
     }
 
     /// Whether the data is compressed.
+    #[must_use]
     pub fn is_compressed(&self) -> bool {
         self.level.is_some()
     }
 
     /// Which checksum the data gets.
-    pub fn algorithm(&self) -> Algorithm {
+    #[must_use]
+    pub fn checksum(&self) -> Algorithm {
         self.checksum
     }
 
     /// Stores the elements as they are.
     #[must_use]
-    pub fn raw(mut self) -> Self {
+    pub fn with_raw(mut self) -> Self {
         self.level = None;
         self
     }
@@ -71,21 +74,21 @@ impl TensorOptions {
     /// Stores the elements compressed with zstd at `level`: 0 for its default, 3; up to 22; the
     /// negative ones are faster still.
     #[must_use]
-    pub fn zstd(mut self, level: i32) -> Self {
+    pub fn with_zstd(mut self, level: i32) -> Self {
         self.level = Some(level);
         self
     }
 
     /// Which checksum the entry gets.
     #[must_use]
-    pub fn checksum(mut self, algorithm: Algorithm) -> Self {
+    pub fn with_checksum(mut self, algorithm: Algorithm) -> Self {
         self.checksum = algorithm;
         self
     }
 
     /// The byte order of raw elements of more than one byte.
     #[must_use]
-    pub fn endianness(mut self, endianness: Endianness) -> Self {
+    pub fn with_endianness(mut self, endianness: Endianness) -> Self {
         self.endianness = endianness;
         self
     }
@@ -95,11 +98,21 @@ impl TensorOptions {
     /// # Errors
     /// [`BuildError::CustomKey`] where the format has a field of that name,
     /// [`BuildError::CustomValue`] where CBOR can't hold the value.
-    pub fn custom(self, key: impl Into<String>, value: impl Into<Value>) -> Result<Self> {
+    pub fn with_custom(mut self, key: impl Into<String>, value: impl Into<Value>) -> Result<Self> {
+        self.set_custom(key, value)?;
+        Ok(self)
+    }
+
+    /// Adds a field like [`with_custom`](Self::with_custom); the options stay as they were where
+    /// it can't be added.
+    ///
+    /// # Errors
+    /// As [`with_custom`](Self::with_custom).
+    pub fn set_custom(&mut self, key: impl Into<String>, value: impl Into<Value>) -> Result<()> {
         let key = key.into();
         let mut bytes = Vec::new();
         match cbor::put_value(&mut bytes, &value.into()) {
-            Ok(()) => self.custom_cbor(key, bytes),
+            Ok(()) => self.set_custom_cbor(key, bytes),
             Err(reason) => Err(BuildError::CustomValue { key, reason }.into()),
         }
     }
@@ -107,9 +120,27 @@ impl TensorOptions {
     /// Adds a field of your own as the CBOR item it is to be, kept byte for byte.
     ///
     /// # Errors
-    /// As [`custom`](Self::custom), where `cbor` is not exactly one well-formed item that nests
-    /// at most 128 deep.
-    pub fn custom_cbor(mut self, key: impl Into<String>, cbor: impl Into<Bytes>) -> Result<Self> {
+    /// As [`with_custom`](Self::with_custom), where `cbor` is not exactly one well-formed item that
+    /// nests at most 128 deep.
+    pub fn with_custom_cbor(
+        mut self,
+        key: impl Into<String>,
+        cbor: impl Into<Bytes>,
+    ) -> Result<Self> {
+        self.set_custom_cbor(key, cbor)?;
+        Ok(self)
+    }
+
+    /// Adds a field like [`with_custom_cbor`](Self::with_custom_cbor); the options stay as they were
+    /// where it can't be added.
+    ///
+    /// # Errors
+    /// As [`with_custom_cbor`](Self::with_custom_cbor).
+    pub fn set_custom_cbor(
+        &mut self,
+        key: impl Into<String>,
+        cbor: impl Into<Bytes>,
+    ) -> Result<()> {
         let (key, cbor) = (key.into(), cbor.into());
         if Field::from_key(key.as_bytes()).is_some() {
             return Err(BuildError::CustomKey { key }.into());
@@ -119,7 +150,7 @@ impl TensorOptions {
             return Err(BuildError::CustomValue { key, reason }.into());
         }
         self.custom.push((key, cbor));
-        Ok(self)
+        Ok(())
     }
 }
 
@@ -132,11 +163,11 @@ impl TensorOptions {
 /// compressed by itself.
 ///
 /// ```
-/// use ztensor_format::{Builder, Bytes, DType, Entries, Order, Shape};
+/// use ztensor_format::{Builder, Bytes, DType, Shape, TensorSpec};
 ///
 /// let mut builder = Builder::new();
 /// let source = Bytes::from_static(&[1, 0, 0, 0, 2, 0, 0, 0]);
-/// builder.deferred("steps", DType::I32, Shape::new(&[2])?, Order::RowMajor, source)?;
+/// builder.deferred("steps", TensorSpec::new(DType::I32, Shape::new(&[2])?), source)?;
 /// assert_eq!(builder.encoded_len()?, builder.to_vec()?.len() as u64);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -180,6 +211,36 @@ impl Builder {
         Self::default()
     }
 
+    /// A builder of a file like `archive`, still without tensors: a file of 0.1 says nothing about
+    /// itself, so this is a new one.
+    ///
+    /// ```
+    /// use ztensor_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let mut copy = Builder::like(&archive)?;
+    /// for entry in archive.entries() {
+    ///     copy.copy(&archive, entry)?;
+    /// }
+    /// assert_eq!(copy.to_vec()?, builder.to_vec()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BuildError::Attributes`] where it is of another generation, whose attributes 0.1 has no
+    /// place for.
+    pub fn like(archive: &Archive) -> Result<Self> {
+        match archive.generation() {
+            Generation::V0_1 => Ok(Self::new()),
+            other => {
+                let generation = other.name();
+                Err(BuildError::Attributes { generation }.into())
+            }
+        }
+    }
+
     /// How tensors are stored that are added from here on without options of their own.
     pub fn defaults(&mut self, options: TensorOptions) -> &mut Self {
         self.defaults = options;
@@ -204,24 +265,20 @@ impl Builder {
         tensor: Tensor,
         options: TensorOptions,
     ) -> Result<&mut Self> {
-        let (dtype, shape, order) = (tensor.dtype(), tensor.shape().clone(), tensor.order());
-        self.deferred_with(name, dtype, shape, order, tensor.data().clone(), options)
+        self.deferred_with(name, TensorSpec::from(&tensor), tensor.into_data(), options)
     }
 
     /// Adds a tensor whose little-endian bytes are pulled from `data` when the file is written.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor), and where `data` has another length than dtype and shape ask
-    /// for.
+    /// As [`tensor`](Self::tensor), and where `data` has another length than `spec` asks for.
     pub fn deferred(
         &mut self,
         name: impl Into<String>,
-        dtype: DType,
-        shape: Shape,
-        order: Order,
+        spec: TensorSpec,
         data: impl Source + 'static,
     ) -> Result<&mut Self> {
-        self.deferred_with(name, dtype, shape, order, data, self.defaults.clone())
+        self.deferred_with(name, spec, data, self.defaults.clone())
     }
 
     /// Adds a deferred tensor with `options` of its own.
@@ -231,17 +288,15 @@ impl Builder {
     pub fn deferred_with(
         &mut self,
         name: impl Into<String>,
-        dtype: DType,
-        shape: Shape,
-        order: Order,
+        spec: TensorSpec,
         data: impl Source + 'static,
         options: TensorOptions,
     ) -> Result<&mut Self> {
-        let name = name.into();
+        let (name, dtype) = (name.into(), spec.dtype());
         let Some(dtype_name) = dtype::name_of(dtype) else {
             return Err(BuildError::DType { name, dtype }.into());
         };
-        if order != Order::RowMajor && !shape.is_order_free() {
+        if !spec.is_in(Order::RowMajor) {
             return Err(BuildError::Order { name }.into());
         }
         let wide = dtype.swap_size() > 1;
@@ -254,23 +309,16 @@ impl Builder {
         }
         // Its length is asked once, and stays the one that is planned with.
         let data = Unchanged::shared(&name, data);
-        let got = data.size();
-        let shape_error = |name, error| Err(BuildError::Shape { name, error }.into());
-        let len = match shape.byte_len(dtype) {
-            Ok(Some(len)) if len == got => len,
-            Ok(expected) => {
-                let expected = expected.unwrap_or(0);
-                return shape_error(name, ShapeError::DataLength { expected, got });
+        let len = data.size();
+        let swapped = spec.check_len(len).and_then(|()| match endianness {
+            Some(Endianness::Big) => {
+                Swapped::new(data.clone(), dtype).map(|data| Arc::new(data) as Arc<dyn Source>)
             }
-            Err(error) => return shape_error(name, error),
-        };
-        let data: Arc<dyn Source> = if endianness == Some(Endianness::Big) {
-            match Swapped::new(data, dtype) {
-                Ok(swapped) => Arc::new(swapped),
-                Err(error) => return shape_error(name, error),
-            }
-        } else {
-            data
+            _ => Ok(data),
+        });
+        let data = match swapped {
+            Ok(data) => data,
+            Err(error) => return Err(BuildError::Shape { name, error }.into()),
         };
         let mut custom = options.custom;
         custom.sort_by(|(left, _), (right, _)| left.cmp(right));
@@ -284,7 +332,7 @@ impl Builder {
         let tensor = Planned {
             name,
             dtype: dtype_name,
-            shape,
+            shape: spec.into_shape(),
             len,
             level: options.level,
             checksum: options.checksum,

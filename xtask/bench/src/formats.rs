@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tensor_core::{
-    Bytes, DType, FileSource, MappedFile, Order, Shape, Source, Tensor, VerifyOptions, WriteOptions,
-};
+use tensor_core::{Bytes, DType, FileSource, MappedFile, Shape, Source, Tensor, TensorSpec, VerifyOptions, WriteOptions};
 
 /// A tensor to be written: its name and its data, of f32 in one dim.
 #[derive(Clone)]
@@ -78,13 +76,7 @@ macro_rules! format {
                 let mut builder = $builder;
                 for item in items {
                     builder
-                        .deferred(
-                            item.name.as_str(),
-                            DType::F32,
-                            shape(item),
-                            Order::RowMajor,
-                            item.data.clone(),
-                        )
+                        .deferred(item.name.as_str(), TensorSpec::new(DType::F32, shape(item)), item.data.clone())
                         .expect("tensor");
                 }
                 builder
@@ -156,7 +148,7 @@ fn burnpack_builder() -> ::burnpack_format::Builder {
 fn ztensor_builder() -> ::ztensor_format::Builder {
     use ::ztensor_format::{Algorithm, TensorOptions};
     let mut builder = ::ztensor_format::Builder::new();
-    builder.defaults(TensorOptions::new().checksum(Algorithm::Crc32c));
+    builder.defaults(TensorOptions::new().with_checksum(Algorithm::Crc32c));
     builder
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
-use tensor_core::{Bytes, DType, FileSource, Order, Shape, Source, SourceError, WriteOptions};
+use tensor_core::{Bytes, DType, FileSource, Shape, Source, SourceError, TensorSpec, WriteOptions};
 use tensorfmt::convert::Target;
 
 use crate::formats::{ALL, Format, Item};
@@ -838,12 +838,12 @@ fn zstd_rows(settings: &Settings) -> Vec<Row> {
         .collect();
     let builder = || {
         let mut builder = Builder::new();
-        builder.defaults(TensorOptions::new().zstd(3));
+        builder.defaults(TensorOptions::new().with_zstd(3));
         for (i, data) in data.iter().enumerate() {
             let shape = Shape::new(&[data.len() as u64 / 4]).expect("shape");
             let source = data.clone();
             builder
-                .deferred(format!("{i}"), DType::F32, shape, Order::RowMajor, source)
+                .deferred(format!("{i}"), TensorSpec::new(DType::F32, shape), source)
                 .expect("tensor");
         }
         builder

@@ -1,6 +1,6 @@
 //! AERO files.
 
-use aero_format::{Archive, Builder, ReadOptions};
+use aero_format::{Archive, Builder, ReadOptions, TensorOptions};
 
 use crate::{Input, MOST_DECODED, parse_with, read_back, written};
 
@@ -98,20 +98,15 @@ pub fn roundtrip(input: &Input) {
         let _ = builder.metadata(&**key, *value);
     }
     let tensors = input.add_all(|tensor, data| {
-        builder.tensor(&*tensor.name, data)?;
+        let mut options = TensorOptions::new();
         if tensor.options[0] % 2 == 1 {
-            builder
-                .quant_id(tensor.options[1].into())
-                .expect("just added");
+            options = options.with_quant_id(tensor.options[1].into());
         }
-        for (key, value) in input
-            .integers
-            .iter()
-            .take(usize::from(tensor.options[2] % 3))
-        {
-            let _ = builder.extra(&**key, *value);
+        let integers = input.integers.iter();
+        for (key, value) in integers.take(usize::from(tensor.options[2] % 3)) {
+            let _ = options.set_extra(&**key, *value);
         }
-        Ok::<(), aero_format::Error>(())
+        builder.tensor_with(&*tensor.name, data, options).map(drop)
     });
     let Some(file) = written!(&builder) else {
         return;

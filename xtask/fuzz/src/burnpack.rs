@@ -1,6 +1,6 @@
 //! Burn's `.bpk`.
 
-use burnpack_format::{Archive, BoolStore, Builder, Compat, Entry, Layout, ReadOptions};
+use burnpack_format::{Archive, BoolStore, Builder, Compat, Entry, Layout, ReadOptions, TensorOptions};
 
 use crate::{Input, MOST_DECODED, parse_with, read_back, written};
 
@@ -46,7 +46,13 @@ pub fn roundtrip(input: &Input) {
         1 => Compat::V0_21,
         _ => Compat::Current,
     });
-    let tensors = input.add_all(|tensor, data| builder.tensor(&*tensor.name, data).map(drop));
+    let tensors = input.add_all(|tensor, data| {
+        let mut options = TensorOptions::new();
+        if tensor.options[0] % 2 == 1 {
+            options = options.with_param_id(u64::from_le_bytes(input.options));
+        }
+        builder.tensor_with(&*tensor.name, data, options).map(drop)
+    });
     for (key, value) in &input.texts {
         let _ = builder.metadata(&**key, &**value);
     }
@@ -55,12 +61,6 @@ pub fn roundtrip(input: &Input) {
     }
     for (name, value) in &input.floats {
         let _ = builder.scalar(&**name, *value);
-    }
-    for (tensor, (name, _)) in input.tensors.iter().zip(&tensors) {
-        if tensor.options[0] % 2 == 1 {
-            let id = u64::from_le_bytes(input.options);
-            builder.param_id(name, id).expect("the tensor is there");
-        }
     }
     let Some(file) = written!(&builder) else {
         return;

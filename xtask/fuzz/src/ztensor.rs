@@ -21,19 +21,19 @@ pub fn roundtrip(input: &Input) {
         let [encoding, checksum, endianness, custom] = tensor.options;
         let mut options = TensorOptions::new();
         if encoding % 2 == 1 {
-            options = options.zstd(i32::from(encoding) % 8 - 3);
+            options = options.with_zstd(i32::from(encoding) % 8 - 3);
         }
         if endianness % 4 == 1 {
-            options = options.endianness(Endianness::Big);
+            options = options.with_endianness(Endianness::Big);
         }
-        options = options.checksum(match checksum % 3 {
+        options = options.with_checksum(match checksum % 3 {
             0 => Algorithm::None,
             1 => Algorithm::Crc32c,
             _ => Algorithm::Sha256,
         });
         let fields = input.texts.iter().take(usize::from(custom % 4));
         for (key, value) in fields {
-            options = options.custom(&**key, &**value)?;
+            options = options.with_custom(&**key, &**value)?;
         }
         builder.tensor_with(&*tensor.name, data, options).map(drop)
     });

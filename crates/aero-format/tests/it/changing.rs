@@ -4,7 +4,9 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aero_format::{Archive, BuildError, Builder, Bytes, DType, Error, Order, Set, Shape, Source};
+use aero_format::{
+    Archive, BuildError, Builder, Bytes, DType, Error, Order, Set, Shape, Source, TensorSpec,
+};
 use tensor_core::SourceError;
 
 const LEN: usize = 4000;
@@ -52,8 +54,16 @@ fn builder(source: &Drifting, options: impl Fn(&mut Builder)) -> Builder {
     for name in ["a", "b", "c"] {
         let (dtype, order) = (DType::F32, Order::RowMajor);
         let added = match name {
-            "b" => builder.deferred(name, dtype, shape(), order, source.clone()),
-            _ => builder.deferred(name, dtype, shape(), order, Bytes::from(vec![7; LEN])),
+            "b" => builder.deferred(
+                name,
+                TensorSpec::new(dtype, shape()).with_order(order),
+                source.clone(),
+            ),
+            _ => builder.deferred(
+                name,
+                TensorSpec::new(dtype, shape()).with_order(order),
+                Bytes::from(vec![7; LEN]),
+            ),
         };
         added.unwrap();
     }

@@ -1,7 +1,9 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use aero_format::{Archive, Builder, Bytes, FourCc, ReadOptions, Rule, Source, Tensor, Value};
+use aero_format::{
+    Archive, Builder, Bytes, FourCc, ReadOptions, Rule, Source, Tensor, TensorOptions, Value,
+};
 use tensor_core::SourceError;
 
 /// Remembers which bytes were asked for.
@@ -86,14 +88,15 @@ fn everything_said_about_a_packed_tensor_is_kept() {
     let shape = aero_format::Shape::new(&[32, 4]).unwrap();
     let packed = Tensor::new(aero_format::DType::Opaque, shape, vec![7; 37]).unwrap();
     let params = Value::Map(vec![("ggml_type".into(), Value::Int(8))]);
-    builder.tensor("q", packed.clone()).unwrap();
-    builder
-        .quant_id(0)
-        .unwrap()
-        .extra("quant_params", params.clone())
+    let mut options = TensorOptions::new()
+        .with_quant_id(0)
+        .with_flags(3)
+        .with_extra("quant_params", params.clone())
         .unwrap();
-    builder.extra("note", "mine").unwrap().flags(3).unwrap();
-    assert!(builder.extra("shape", 1i64).is_err());
+    options.set_extra("note", "mine").unwrap();
+    assert!(options.set_extra("shape", 1i64).is_err());
+    assert!(options.set_extra("note", 1i64).is_err());
+    builder.tensor_with("q", packed.clone(), options).unwrap();
     let archive = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
     let entry = archive.entry("q").unwrap();
     assert_eq!((entry.quant_id(), entry.flags()), (Some(0), 3));

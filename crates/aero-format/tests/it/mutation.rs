@@ -1,4 +1,4 @@
-use aero_format::{Archive, Builder, Bytes, ReadOptions, Tensor, Value};
+use aero_format::{Archive, Builder, Bytes, ReadOptions, Tensor, TensorOptions, Value};
 use test_data::{alloc::CountingAlloc, gate::Gate, mutate};
 
 use crate::judge;
@@ -11,12 +11,10 @@ fn file(level: Option<i32>) -> Vec<u8> {
     builder
         .tensor("a", Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3]).unwrap())
         .unwrap();
-    builder
-        .tensor("b", Tensor::from_slice(&[1u8; 100], &[10, 10]).unwrap())
-        .unwrap();
-    builder
-        .extra("note", Value::List(vec![1i64.into(), "x".into()]))
-        .unwrap();
+    let note = Value::List(vec![1i64.into(), "x".into()]);
+    let options = TensorOptions::new().with_extra("note", note).unwrap();
+    let b = Tensor::from_slice(&[1u8; 100], &[10, 10]).unwrap();
+    builder.tensor_with("b", b, options).unwrap();
     builder.metadata("step", 7i64).unwrap();
     builder.tensor_hashes(true).ihsh(true).max_shard_bytes(64);
     builder.phsh(Some(32)).unwrap().zstd_level(level).unwrap();
@@ -188,9 +186,9 @@ fn extra_fields_take_no_multiple_of_their_index() {
     let built = |items: usize| {
         let mut builder = Builder::new();
         let tensor = Tensor::from_slice::<u8>(&[1, 2, 3], &[3]).unwrap();
-        builder.tensor("a", tensor).unwrap();
         let list = Value::List(vec![Value::Null; items]);
-        builder.extra("list", list).unwrap();
+        let options = TensorOptions::new().with_extra("list", list).unwrap();
+        builder.tensor_with("a", tensor, options).unwrap();
         builder.to_vec()
     };
     let file = Bytes::from(built(10_000).unwrap());

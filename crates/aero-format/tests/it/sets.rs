@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::Path;
 
-use aero_format::{Builder, Kind, Set, Tensor, VerifyOptions};
+use aero_format::{Builder, Kind, Set, Tensor, TensorSpec, VerifyOptions};
 
 /// A set of three parts with two shards each.
 fn write(path: &Path) {
@@ -84,7 +84,11 @@ fn the_data_of_a_damaged_part_fails_as_what_it_is() {
     let shape = aero_format::Shape::new(&[64]).unwrap();
     let order = aero_format::Order::RowMajor;
     builder
-        .deferred("t", aero_format::DType::U8, shape, order, data)
+        .deferred(
+            "t",
+            TensorSpec::new(aero_format::DType::U8, shape).with_order(order),
+            data,
+        )
         .unwrap();
     let error = builder.to_vec().unwrap_err();
     let found = (error.kind(), error.rule_id());
@@ -192,7 +196,11 @@ fn a_set_that_fails_on_its_way_leaves_the_old_one_whole() {
     let shape = aero_format::Shape::new(&[1000]).unwrap();
     let (dtype, order) = (aero_format::DType::F32, aero_format::Order::RowMajor);
     builder
-        .deferred("second", dtype, shape, order, Failing)
+        .deferred(
+            "second",
+            TensorSpec::new(dtype, shape).with_order(order),
+            Failing,
+        )
         .unwrap();
     builder.max_shard_bytes(64).max_part_shards(1);
     let error = builder.write_set(&path).unwrap_err();

@@ -2,7 +2,9 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use burnpack_format::{Archive, Builder, DType, Kind, Order, Shape, Source, Tensor, WriteOptions};
+use burnpack_format::{
+    Archive, Builder, DType, Kind, Shape, Source, Tensor, TensorSpec, WriteOptions,
+};
 use tensor_core::SourceError;
 
 fn builder_of(values: &[f32]) -> Builder {
@@ -35,7 +37,7 @@ fn a_failing_source_leaves_the_old_file_and_nothing_else() {
     let mut builder = builder_of(&[4.0]);
     let shape = Shape::new(&[1000]).unwrap();
     builder
-        .deferred("x", DType::F32, shape, Order::RowMajor, Failing(4000))
+        .deferred("x", TensorSpec::new(DType::F32, shape), Failing(4000))
         .unwrap();
     let error = builder.write_file(&path).unwrap_err();
     assert_eq!(error.kind(), Kind::Io);
@@ -69,7 +71,11 @@ fn an_archive_can_be_written_over_itself() {
         let (dtype, shape) = (entry.dtype().unwrap(), entry.shape().clone());
         let data = archive.data(entry).unwrap();
         builder
-            .deferred("renamed", dtype, shape, entry.order(), data)
+            .deferred(
+                "renamed",
+                TensorSpec::new(dtype, shape).with_order(entry.order()),
+                data,
+            )
             .unwrap();
     }
     builder.write_file(&path).unwrap();
@@ -137,7 +143,7 @@ fn a_source_that_changes_its_length_is_an_error() {
     let shape = Shape::new(&[1]).unwrap();
     let source = Growing(AtomicU64::new(4));
     builder
-        .deferred("x", DType::F32, shape, Order::RowMajor, source)
+        .deferred("x", TensorSpec::new(DType::F32, shape), source)
         .unwrap();
     let error = builder.to_vec().unwrap_err();
     assert_eq!(error.kind(), Kind::Build);

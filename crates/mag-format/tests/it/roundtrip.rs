@@ -1,4 +1,4 @@
-use mag_format::{Archive, Builder, Checksum, DType, MetaValue, Order, Shape, Tensor};
+use mag_format::{Archive, Builder, Checksum, DType, MetaValue, Order, Shape, Tensor, TensorSpec};
 use proptest::prelude::*;
 
 fn tensors() -> impl Strategy<Value = Vec<(String, Tensor)>> {
@@ -90,9 +90,7 @@ fn what_the_format_cannot_hold_is_refused_at_the_call() {
     assert!(refused(builder.tensor("k".repeat(65536), one.clone())).contains("65535"));
     let error = refused(builder.deferred(
         "x",
-        DType::F32,
-        Shape::new(&[3]).unwrap(),
-        Order::RowMajor,
+        TensorSpec::new(DType::F32, Shape::new(&[3]).unwrap()),
         one.data().clone(),
     ));
     assert_eq!(

@@ -126,8 +126,11 @@ fn encoding_a_real_file_again_gives_its_bytes() {
         }
         let original = fs::read(&path).unwrap();
         let archive = Archive::from_bytes(original.clone()).unwrap();
-        let again = match (Builder::copy_of(&archive).unwrap(), archive.object()) {
-            (Some(builder), _) => {
+        let again = match (Builder::like(&archive), archive.object()) {
+            (Some(mut builder), _) => {
+                for entry in &archive {
+                    builder.copy(&archive, entry).unwrap();
+                }
                 let again = builder.to_vec().unwrap();
                 assert_eq!(builder.encoded_len().unwrap(), again.len() as u64);
                 again

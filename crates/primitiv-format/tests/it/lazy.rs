@@ -1,7 +1,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use primitiv_format::{Archive, Builder, Bytes, Object, ReadOptions, Source, Tensor};
+use primitiv_format::{Archive, Builder, Bytes, Object, ReadOptions, Source, Tensor, TensorSpec};
 use tensor_core::SourceError;
 
 /// Remembers which bytes were asked for.
@@ -97,7 +97,11 @@ fn addresses_that_join_to_one_name_stay_apart() {
         let tensor = one(value);
         let (shape, data) = (tensor.shape().clone(), tensor.data().clone());
         builder
-            .parameter(path, tensor.dtype(), shape, tensor.order(), data)
+            .deferred(
+                path,
+                TensorSpec::new(tensor.dtype(), shape).with_order(tensor.order()),
+                data,
+            )
             .map(|_| ())
             .unwrap();
     };

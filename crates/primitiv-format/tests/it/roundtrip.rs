@@ -1,4 +1,4 @@
-use primitiv_format::{Archive, Builder, DType, Order, Shape, Tensor};
+use primitiv_format::{Archive, Builder, DType, Order, Shape, Tensor, TensorOptions, TensorSpec};
 use proptest::prelude::*;
 
 fn tensor() -> impl Strategy<Value = Tensor> {
@@ -51,9 +51,17 @@ proptest! {
             .map(|entry| (entry.name().to_owned(), archive.read(entry).unwrap()))
             .collect();
         prop_assert_eq!(read, want);
-        let again = Builder::copy_of(&archive).unwrap().unwrap();
-        prop_assert_eq!(again.to_vec().unwrap(), file);
+        prop_assert_eq!(copy_of(&archive).to_vec().unwrap(), file);
     }
+}
+
+/// A builder of the same object with the same tensors.
+fn copy_of(archive: &Archive) -> Builder {
+    let mut builder = Builder::like(archive).unwrap();
+    for entry in archive {
+        builder.copy(archive, entry).unwrap();
+    }
+    builder
 }
 
 #[test]
@@ -107,7 +115,12 @@ fn a_batch_is_the_last_dim_and_stays_one() {
     let batched = Tensor::from_slice(&[1.0f32; 6], &[2, 3]).unwrap();
     let (shape, data) = (batched.shape().clone(), batched.data().clone());
     builder
-        .deferred_stat("b", DType::F32, shape, Order::ColumnMajor, 3, data)
+        .deferred_stat_with(
+            "b",
+            TensorSpec::new(DType::F32, shape).with_order(Order::ColumnMajor),
+            data,
+            TensorOptions::new().with_batch(3),
+        )
         .unwrap();
     let file = builder.to_vec().unwrap();
     let archive = Archive::from_bytes(file.clone()).unwrap();
@@ -119,26 +132,34 @@ fn a_batch_is_the_last_dim_and_stays_one() {
     let (shape, order) = (entry.shape().clone(), entry.order());
     let mut alone = Builder::tensor_file();
     alone
-        .deferred_batch("", DType::F32, shape.clone(), order, 3, data())
+        .deferred_with(
+            "",
+            TensorSpec::new(DType::F32, shape.clone()).with_order(order),
+            data(),
+            TensorOptions::new().with_batch(3),
+        )
         .unwrap();
     let tensor = Archive::from_bytes(alone.to_vec().unwrap()).unwrap();
     assert_eq!(tensor.entries().get(0).unwrap().batch(), 3);
     assert_eq!(tensor.entries().get(0).unwrap().shape().dims(), [2, 3]);
-    let other = alone.deferred_batch("", DType::F32, shape.clone(), order, 2, data());
+    let other = alone.deferred_with(
+        "",
+        TensorSpec::new(DType::F32, shape.clone()).with_order(order),
+        data(),
+        TensorOptions::new().with_batch(2),
+    );
     assert!(other.is_err(), "the last dim is 3");
     let mut model = Builder::new();
     model
-        .deferred_batch("w", DType::F32, shape, order, 3, data())
+        .deferred_with(
+            "w",
+            TensorSpec::new(DType::F32, shape).with_order(order),
+            data(),
+            TensorOptions::new().with_batch(3),
+        )
         .unwrap();
     assert!(model.check().is_err());
-    assert_eq!(
-        Builder::copy_of(&archive)
-            .unwrap()
-            .unwrap()
-            .to_vec()
-            .unwrap(),
-        file
-    );
+    assert_eq!(copy_of(&archive).to_vec().unwrap(), file);
 }
 
 /// A copy of a builder goes on by itself, and options are said in one expression.

@@ -1,7 +1,7 @@
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use primitiv_format::{Builder, DType, Kind, Order, Shape, Source, Tensor};
+use primitiv_format::{Builder, DType, Kind, Shape, Source, Tensor, TensorOptions, TensorSpec};
 use tensor_core::SourceError;
 
 /// A source that has another length each time that it is asked.
@@ -34,7 +34,7 @@ fn a_source_that_changes_its_length_is_an_error_and_leaves_nothing() {
         let size = AtomicU64::new(400);
         let source = Stepping { size, grows };
         builder
-            .deferred("layer.w", DType::F32, shape, Order::RowMajor, source)
+            .deferred("layer.w", TensorSpec::new(DType::F32, shape), source)
             .unwrap();
         let error = builder.write_file(&path).unwrap_err();
         assert_eq!(error.kind(), Kind::Build);
@@ -58,7 +58,12 @@ fn an_error_about_a_statistic_names_its_parameter_too() {
     let size = AtomicU64::new(400);
     let source = Stepping { size, grows: true };
     builder
-        .deferred_stat("m2", DType::F32, shape, Order::RowMajor, 1, source)
+        .deferred_stat_with(
+            "m2",
+            TensorSpec::new(DType::F32, shape),
+            source,
+            TensorOptions::new().with_batch(1),
+        )
         .unwrap();
     assert_eq!(
         builder.to_vec().unwrap_err().to_string(),

@@ -3,7 +3,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use safetensors_format::{
-    Archive, Builder, DType, Kind, Order, Shape, Source, Tensor, WriteOptions,
+    Archive, Builder, DType, Kind, Shape, Source, Tensor, TensorSpec, WriteOptions,
 };
 use tensor_core::SourceError;
 
@@ -37,7 +37,7 @@ fn a_failing_source_leaves_the_old_file_and_nothing_else() {
     let mut builder = builder_of(&[4.0]);
     let shape = Shape::new(&[1000]).unwrap();
     builder
-        .deferred("x", DType::F32, shape, Order::RowMajor, Failing(4000))
+        .deferred("x", TensorSpec::new(DType::F32, shape), Failing(4000))
         .unwrap();
     let error = builder.write_file(&path).unwrap_err();
     assert_eq!(error.kind(), Kind::Io);
@@ -71,7 +71,11 @@ fn an_archive_can_be_written_over_itself() {
         let (dtype, shape) = (entry.dtype().unwrap(), entry.shape().clone());
         let data = archive.data(entry).unwrap();
         builder
-            .deferred("renamed", dtype, shape, entry.order(), data)
+            .deferred(
+                "renamed",
+                TensorSpec::new(dtype, shape).with_order(entry.order()),
+                data,
+            )
             .unwrap();
     }
     builder.write_file(&path).unwrap();
@@ -161,7 +165,7 @@ fn a_source_that_changes_its_length_is_noticed() {
                 lengths,
             };
             builder
-                .deferred("x", DType::F32, shape, Order::RowMajor, source)
+                .deferred("x", TensorSpec::new(DType::F32, shape), source)
                 .unwrap();
             let error = builder.write_file(&path).unwrap_err();
             assert_eq!(error.kind(), Kind::Build, "{error}");

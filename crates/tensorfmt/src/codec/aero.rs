@@ -1,11 +1,10 @@
 use std::any::Any;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use aero_format::{Archive, Builder, Chunk, DTypeCode, Entry, FourCc, Set};
-use tensor_core::{FileSource, DType, Entries, FileId, Misfit, Order, Patch, Source, Value, WriteOptions};
+use aero_format::{Archive, Builder, Chunk, DTypeCode, Entry, MetaEntry, Set, Style, TensorOptions};
+use tensor_core::{FileSource, DType, FileId, Misfit, Order, Patch, Source, Value, WriteOptions};
 
 use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared, Write, one_file};
 use crate::convert::record::Record;
@@ -25,14 +24,14 @@ pub(crate) fn open(source: impl Source + 'static, options: &ReadOptions) -> Resu
 fn own_options(options: &ReadOptions) -> aero_format::ReadOptions {
     let mut own = aero_format::ReadOptions::default();
     own.salvage = options.salvage;
+    own.check_data = options.check_data;
     options.set_limits(|name, value| own.limits.set(name, value));
     own
 }
 
 impl Describe for Archive {
     fn version_name(&self) -> String {
-        let (major, minor) = self.version();
-        format!("{major}.{minor}")
+        self.version().to_string()
     }
 
     fn read_files(&self) -> Vec<FileId> {
@@ -72,7 +71,7 @@ impl Describe for Archive {
 
     /// The JSON metadata.
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
-        self.metadata().unwrap_or_default()
+        pairs(self.metadata().unwrap_or_default()).collect()
     }
 
     fn metadata_fault(&self) -> Option<crate::Error> {
@@ -142,15 +141,15 @@ impl Describe for Set {
 
     /// What the set says, and what its parts say.
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
-        let parts = self.part_metadata().unwrap_or_default();
+        let parts: Vec<_> = pairs(self.part_metadata().unwrap_or_default()).collect();
         let said = |key: &str, value: &Value| {
             parts
                 .iter()
                 .any(|(known, same)| known == key && same == value)
         };
         // A set must name its model; what a part says as well, or what nobody knows, is no metadata.
-        let mut pairs = self.metadata().to_vec();
-        pairs.retain(|(key, value)| {
+        let mut own: Vec<_> = pairs(self.metadata().to_vec()).collect();
+        own.retain(|(key, value)| {
             let also = match key.as_str() {
                 "model.name" => "model_name",
                 "model.architecture" => "architecture",
@@ -159,11 +158,11 @@ impl Describe for Set {
             value.as_str() != Some("unknown") && !said(also, value)
         });
         for (key, value) in parts {
-            if !pairs.iter().any(|(known, _)| *known == key) {
-                pairs.push((key, value));
+            if !own.iter().any(|(known, _)| *known == key) {
+                own.push((key, value));
             }
         }
-        pairs
+        own
     }
 
     fn metadata_fault(&self) -> Option<crate::Error> {
@@ -196,76 +195,17 @@ impl<'a> DescribeEntry<'a> for Entry<'a> {
     }
 }
 
+/// Metadata as pairs.
+fn pairs(metadata: Vec<MetaEntry>) -> impl Iterator<Item = (String, Value)> {
+    metadata.into_iter().map(MetaEntry::into_pair)
+}
+
 /// A file converted from GGUF has the dims in that format's order, fastest first, over row-major
 /// bytes.
 fn has_gguf_dims(metadata: &[(String, Value)]) -> bool {
     let is_gguf =
         |(key, value): &(String, Value)| key == "source_format" && value.as_str() == Some("gguf");
     metadata.iter().any(is_gguf)
-}
-
-/// What a file's writer chose for the file as a whole, which a copy keeps.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Style {
-    ihsh: bool,
-    phsh: Option<u64>,
-    page_align: bool,
-    /// How far shards are filled, where there are several: they come out the same again.
-    shard_bytes: Option<u64>,
-    /// The most shards in a part of a set.
-    part_shards: Option<u32>,
-    compressed: bool,
-}
-
-/// How far shards were filled: the longest one of several tensors, since a tensor that is too long for a
-/// shard has one of its own whatever its length.
-fn fill(entries: Entries<'_, Archive>) -> Option<u64> {
-    let mut shards: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-    for entry in entries {
-        let end = entry
-            .data_off()
-            .saturating_add(entry.stored_len().unwrap_or(0));
-        let (tensors, len) = shards.entry(entry.shard_id()).or_default();
-        *tensors += 1;
-        *len = end.max(*len);
-    }
-    let several = shards.values().filter(|(tensors, _)| *tensors > 1);
-    Some(several.map(|(_, len)| *len).max().unwrap_or(1).max(1))
-}
-
-/// How large pages are that shards are aligned to.
-const PAGE: u64 = 4096;
-
-impl Style {
-    /// That of a single file. What can't be read is not there, as far as a copy is concerned.
-    fn of(archive: &Archive) -> Self {
-        let chunks = archive.chunks();
-        let has = |fourcc| chunks.iter().any(|chunk| chunk.fourcc() == fourcc);
-        let shards = || chunks.iter().filter(|chunk| chunk.fourcc() == FourCc::WTSH);
-        Self {
-            ihsh: has(FourCc::IHSH),
-            phsh: archive.page_size().ok().flatten(),
-            page_align: shards().count() > 0 && shards().all(|shard| shard.offset() % PAGE == 0),
-            shard_bytes: fill(archive.entries()).filter(|_| shards().count() > 1),
-            part_shards: None,
-            compressed: chunks
-                .iter()
-                .any(|chunk| chunk.fourcc() == FourCc::TIDX && chunk.is_zstd()),
-        }
-    }
-
-    /// That of a set: of its first part, and of how many shards are in each.
-    fn of_set(set: &Set) -> Self {
-        let Ok(first) = set.part(0) else {
-            return Self::default();
-        };
-        let mut style = Self::of(&first);
-        let shards = set.part_shards();
-        style.part_shards = shards.max().and_then(|most| u32::try_from(most).ok());
-        let several = set.part_shards().sum::<usize>() > 1;
-        style.shard_bytes = fill(set.entries()).filter(|_| several);
-        style
-    }
 }
 
 fn described(
@@ -398,59 +338,67 @@ pub(crate) fn build(
             losses.push(Record::has_no_place());
         }
     }
-    let style = model.aero.unwrap_or_default();
-    if let Some(bytes) = options.max_shard_bytes.or(style.shard_bytes) {
+    if let Some(style) = model.aero {
+        builder.style(style);
+    }
+    if let Some(bytes) = options.max_shard_bytes {
         builder.max_shard_bytes(bytes);
     }
-    if let Some(shards) = options.max_part_shards.or(style.part_shards) {
+    if let Some(shards) = options.max_part_shards {
         builder.max_part_shards(shards);
     }
     let hashed = |tensor: &Prepared| matches!(tensor.native, Some(Native::Aero { hashed: true }));
     builder.tensor_hashes(options.tensor_hash || tensors.iter().any(hashed));
     // What the format has no room for is an option that makes no sense.
     let usage = |error: aero_format::Error| Error::Usage(error.to_string());
-    builder
-        .ihsh(options.ihsh || style.ihsh)
-        .page_align(options.page_align || style.page_align)
-        .phsh(options.phsh.or(style.phsh))
-        .map_err(usage)?;
-    if let Some(level) = options.zstd.or(style.compressed.then_some(0)) {
+    if options.ihsh {
+        builder.ihsh(true);
+    }
+    if options.page_align {
+        builder.page_align(true);
+    }
+    if options.phsh.is_some() {
+        builder.phsh(options.phsh).map_err(usage)?;
+    }
+    if let Some(level) = options.zstd {
         let level = if level == 0 { 6 } else { level };
         builder.zstd_level(Some(level)).map_err(usage)?;
     }
-    for Prepared {
+    for tensor in shrinking(tensors) {
+        add_tensor(tensor, &mut builder, losses)?;
+    }
+    Ok(builder)
+}
+
+/// A tensor with what is said about it, as far as the format can hold that.
+fn add_tensor(tensor: Prepared, builder: &mut Builder, losses: &mut Vec<Loss>) -> Result<()> {
+    let Prepared {
         name,
-        dtype,
-        shape,
-        order,
+        spec,
         data,
         attributes,
         native,
-    } in shrinking(tensors)
-    {
-        match native {
-            Some(Native::AeroCoded(code)) => builder.coded(&name, code, shape, data)?,
-            _ => builder.deferred(&name, dtype, shape, order, data)?,
-        };
-        for (key, value) in attributes {
-            let held = match (key.as_str(), &value) {
-                (QUANT_ID, Value::Int(id)) => match i64::try_from(*id) {
-                    Ok(id) => builder.quant_id(id).map(|_| ()),
-                    Err(_) => builder.extra(&key, value).map(|_| ()),
-                },
-                (FLAGS, Value::Int(flags)) => match u64::try_from(*flags) {
-                    Ok(flags) => builder.flags(flags).map(|_| ()),
-                    Err(_) => builder.extra(&key, value).map(|_| ()),
-                },
-                _ => builder.extra(&key, value).map(|_| ()),
-            };
-            if let Err(error) = held {
-                let item = format!("{name}: {key}");
-                losses.push(Loss::new(LossKind::Attribute, item, error.to_string()));
+    } = tensor;
+    let mut with = TensorOptions::new();
+    for (key, value) in attributes {
+        match (key.as_str(), value.as_i64(), value.as_u64()) {
+            (QUANT_ID, Some(id), _) => with = with.with_quant_id(id),
+            (FLAGS, _, Some(flags)) => with = with.with_flags(flags),
+            _ => {
+                if let Err(error) = with.set_extra(&*key, value) {
+                    let item = format!("{name}: {key}");
+                    losses.push(Loss::new(LossKind::Attribute, item, error.to_string()));
+                }
             }
         }
     }
-    Ok(builder)
+    match native {
+        Some(Native::AeroCoded(code)) => {
+            builder.coded_with(name, code, spec.into_shape(), data, with)?
+        }
+        _ => builder.deferred_with(name, spec, data, with)?,
+    };
+    Ok(())
 }
 
 /// Whether a file is the JSON of an AERO set: by what it starts with, or by its name.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use burnpack_format::{
-    Archive, BoolStore, Builder, Compat, DTypeCode, Entry, Layout, QuantGeneration, Scalar,
+    Archive, BoolStore, Builder, Compat, DTypeCode, Entry, Layout, QuantGeneration, Scalar, TensorOptions,
     ScalarEntry,
 };
 use tensor_core::codec::{Ticker, walk};
@@ -333,38 +333,43 @@ fn add_tensor(
         .map(str::to_owned);
     let Prepared {
         name,
-        dtype,
-        shape,
-        order,
+        spec,
         data,
         native,
         ..
     } = tensor;
+    let dtype = spec.dtype();
+    let mut with = TensorOptions::new();
+    if let Some(id) = id {
+        with = with.with_param_id(id);
+    }
+    let coded = |code: DTypeCode| (code, spec.shape().clone());
     match (own(native.as_ref()), spelled.as_deref()) {
         (Some((archive, entry)), _) => {
             losses.extend(respelled(&name, entry.dtype_code(), compat));
             builder.copy_as(&name, archive, entry)?;
         }
         (_, Some("Flex32")) if dtype == DType::F32 => {
-            builder.coded(&name, DTypeCode::Flex32, shape, data)?;
+            let (code, shape) = coded(DTypeCode::Flex32);
+            builder.coded_with(&name, code, shape, data, with)?;
         }
         (_, Some("Bool(u8)")) if dtype == DType::Bool => {
-            builder.coded(&name, DTypeCode::Bool(BoolStore::U8), shape, data)?;
+            let (code, shape) = coded(DTypeCode::Bool(BoolStore::U8));
+            builder.coded_with(&name, code, shape, data, with)?;
         }
         (_, Some("Bool(u32)")) if dtype == DType::Bool => {
             let wide = Cast::new(data, DType::Bool, DType::U32)
                 .map_err(|error| Error::Usage(error.to_string()))?;
-            builder.coded(&name, DTypeCode::Bool(BoolStore::U32), shape, wide)?;
+            let (code, shape) = coded(DTypeCode::Bool(BoolStore::U32));
+            builder.coded_with(&name, code, shape, wide, with)?;
         }
-        _ if plain_bools && dtype == DType::Bool && order == Order::RowMajor => {
-            builder.coded(&name, DTypeCode::Bool(BoolStore::Legacy), shape, data)?;
+        _ if plain_bools && dtype == DType::Bool && spec.order() == Order::RowMajor => {
+            let (code, shape) = coded(DTypeCode::Bool(BoolStore::Legacy));
+            builder.coded_with(&name, code, shape, data, with)?;
         }
         _ => {
-            builder.deferred(&name, dtype, shape, order, data)?;
+            builder.deferred_with(&name, spec, data, with)?;
         }
-    }
-    if let Some(id) = id {
-        builder.param_id(&name, id)?;
     }
     Ok(())
 }

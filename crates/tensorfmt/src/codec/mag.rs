@@ -23,7 +23,7 @@ fn own_options(options: &ReadOptions) -> mag_format::ReadOptions {
 
 impl Describe for Archive {
     fn version_name(&self) -> String {
-        self.generation().version().into()
+        self.version().to_string()
     }
 
     fn read_files(&self) -> Vec<FileId> {
@@ -134,8 +134,8 @@ pub(crate) fn build(
     _options: &Options,
     losses: &mut Vec<Loss>,
 ) -> Result<Builder> {
-    let written = Generation::Version1.version();
-    lose_generation(model, Format::Mag, written, losses);
+    let written = Generation::Version1.version().to_string();
+    lose_generation(model, Format::Mag, &written, losses);
     let mut builder = Builder::new();
     for (key, value) in &model.metadata {
         let held = match value {
@@ -160,15 +160,7 @@ pub(crate) fn build(
             "a mag file says nothing but dtype and shape",
             losses,
         );
-        let Prepared {
-            name,
-            dtype,
-            shape,
-            order,
-            data,
-            ..
-        } = tensor;
-        builder.deferred(name, dtype, shape, order, data)?;
+        builder.deferred(tensor.name, tensor.spec, tensor.data)?;
     }
     Ok(builder)
 }

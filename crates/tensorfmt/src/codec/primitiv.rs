@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 
-use primitiv_format::{Archive, BuildError, Builder, DataType, Entry, Object, Optimizer};
+use primitiv_format::{Archive, BuildError, Builder, DataType, Entry, Object, Optimizer, TensorOptions};
 use tensor_core::{DType, FileId, Misfit, Order, Patch, SinkError, Source, Value, WriteOptions};
 
 use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared, Write, lose_attributes, lose_metadata, one_file};
@@ -26,8 +26,7 @@ fn own_options(options: &ReadOptions) -> primitiv_format::ReadOptions {
 
 impl Describe for Archive {
     fn version_name(&self) -> String {
-        let (major, minor) = self.version();
-        format!("{major}.{minor}")
+        self.version().to_string()
     }
 
     fn read_files(&self) -> Vec<FileId> {
@@ -217,15 +216,13 @@ pub(crate) fn build(
         };
         let Prepared {
             name,
-            dtype,
-            shape,
-            order,
+            spec,
             data,
             native,
             attributes,
         } = tensor;
-        if batch == 1 && shape.dims().last() == Some(&1) {
-            let reason = format!("trailing ones of {shape} are not stored");
+        if batch == 1 && spec.shape().dims().last() == Some(&1) {
+            let reason = format!("trailing ones of {} are not stored", spec.shape());
             losses.push(Loss::new(LossKind::Shape, &name, reason));
         }
         // `NAME:KEY` right after `NAME` is a statistic of it: so is one named on the way out.
@@ -240,24 +237,21 @@ pub(crate) fn build(
         let reason = "a primitiv file says nothing but the shape";
         lose_attributes(&name, &attributes, kept, reason, losses);
         if let Some(key) = stat {
-            builder.deferred_stat(key, dtype, shape, order, batch, data)?;
+            builder.deferred_stat_with(key, spec, data, TensorOptions::new().with_batch(batch))?;
             continue;
         }
         match native {
             Some(Native::Primitiv(path)) if !path.is_empty() => {
-                let path: Vec<&str> = path.iter().map(String::as_str).collect();
-                builder.parameter(&path, dtype, shape, order, data)?;
+                builder.deferred(&*path, spec, data)?;
             }
             _ => {
                 if object != PrimitivObject::Model && !name.is_empty() {
                     let reason = "the one tensor of such a file has no name";
                     losses.push(Loss::new(LossKind::Name, &name, reason));
                 }
-                if object == PrimitivObject::Tensor && batch != 1 {
-                    builder.deferred_batch(&name, dtype, shape, order, batch, data)?;
-                } else {
-                    builder.deferred(&name, dtype, shape, order, data)?;
-                }
+                let batch = if object == PrimitivObject::Tensor { batch } else { 1 };
+                let with = TensorOptions::new().with_batch(batch);
+                builder.deferred_with(&name, spec, data, with)?;
             }
         }
         parameter = Some(name);
@@ -289,7 +283,7 @@ fn optimizer(
     if !options.skip_unsupported && !tensors.is_empty() {
         let refusal = |tensor: &Prepared| Refusal {
             tensor: tensor.name.clone(),
-            dtype: tensor.dtype.to_string(),
+            dtype: tensor.spec.dtype().to_string(),
             reason: reason.into(),
             damaged: false,
             remedy: None,

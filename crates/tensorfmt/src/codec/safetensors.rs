@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use safetensors_format::{Archive, Builder, DTypeCode, Entry, Set};
+use safetensors_format::{Archive, Builder, DTypeCode, Entry, Set, TensorOptions};
 use tensor_core::{FileSource, DType, FileId, Misfit, Order, Patch, Source, Value, WriteOptions};
 
 use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared, Write, one_file};
@@ -306,18 +306,19 @@ pub(crate) fn build(
         }
     }
     for tensor in shrinking(tensors) {
-        let (name, dtype, shape) = (tensor.name, tensor.dtype, tensor.shape);
+        let (name, spec) = (tensor.name, tensor.spec);
         match tensor.native.as_ref().and_then(own) {
             Some((archive, entry)) => {
-                if entry.dtype().unwrap_or(DType::Opaque) == dtype && *entry.shape() == shape {
+                let dtype = entry.dtype().unwrap_or(DType::Opaque);
+                if dtype == spec.dtype() && entry.shape() == spec.shape() {
                     builder.copy_as(name, archive, entry)?;
                     continue;
                 }
-                builder.deferred(name, dtype, shape, tensor.order, tensor.data)?;
-                builder.extras_like(entry)?;
+                let options = TensorOptions::new().with_extras_of(entry);
+                builder.deferred_with(name, spec, tensor.data, options)?;
             }
             _ => {
-                builder.deferred(name, dtype, shape, tensor.order, tensor.data)?;
+                builder.deferred(name, spec, tensor.data)?;
             }
         }
     }

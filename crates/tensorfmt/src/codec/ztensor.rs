@@ -20,13 +20,14 @@ pub(crate) fn open(source: impl Source + 'static, options: &ReadOptions) -> Resu
 
 fn own_options(options: &ReadOptions) -> ztensor_format::ReadOptions {
     let mut own = ztensor_format::ReadOptions::default();
+    own.check_data = options.check_data;
     options.set_limits(|name, value| own.limits.set(name, value));
     own
 }
 
 impl Describe for Archive {
     fn version_name(&self) -> String {
-        self.version().into()
+        self.version().to_string()
     }
 
     fn read_files(&self) -> Vec<FileId> {
@@ -75,23 +76,18 @@ impl Describe for Archive {
         for field in entry.custom() {
             tensor.attributes.push((field.key().into(), field.value()));
             // What was read is well-formed and no standard field, so this does not fail.
-            if let Ok(with) = native
-                .clone()
-                .custom_cbor(field.key(), field.cbor().clone())
-            {
-                native = with;
-            }
+            let _ = native.set_custom_cbor(field.key(), field.cbor().clone());
         }
         if about != About::Home {
             return tensor;
         }
         if entry.encoding() == Encoding::Zstd {
-            native = native.zstd(0);
+            native = native.with_zstd(0);
         }
         if let Some(endianness) = entry.endianness() {
-            native = native.endianness(endianness);
+            native = native.with_endianness(endianness);
         }
-        native = native.checksum(match entry.checksum() {
+        native = native.with_checksum(match entry.checksum() {
             Some(Checksum::Crc32c(_)) => Algorithm::Crc32c,
             Some(Checksum::Sha256(_)) => Algorithm::Sha256,
             _ => Algorithm::None,
@@ -113,7 +109,7 @@ impl Describe for Archive {
 
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
         let mut pairs: Vec<_> = self
-            .attributes()
+            .metadata()
             .iter()
             .map(|field| (field.key().to_owned(), field.value()))
             .collect();
@@ -254,7 +250,7 @@ fn extras(entry: Entry<'_>, dims: bool, custom: bool) -> Vec<(&'static str, Valu
 pub(crate) fn stored_as(native: &TensorOptions, options: &Options) -> (bool, bool) {
     // Another level may well make another size.
     let compressed = options.zstd == Some(0) && native.is_compressed();
-    let checksum = options.checksum.map(algorithm) == Some(native.algorithm());
+    let checksum = options.checksum.map(algorithm) == Some(native.checksum());
     (compressed, checksum)
 }
 
@@ -309,9 +305,7 @@ pub(crate) fn build(
     for tensor in shrinking(tensors) {
         let Prepared {
             name,
-            dtype,
-            shape,
-            order,
+            spec,
             data,
             attributes,
             native,
@@ -333,13 +327,9 @@ pub(crate) fn build(
             _ => {
                 let mut how = TensorOptions::new();
                 for (key, value) in attributes {
-                    match how.clone().custom(&key, value) {
-                        Ok(with) => how = with,
-                        Err(error) => losses.push(Loss::new(
-                            LossKind::Attribute,
-                            format!("{name}: {key}"),
-                            error.to_string(),
-                        )),
+                    if let Err(error) = how.set_custom(&key, value) {
+                        let item = format!("{name}: {key}");
+                        losses.push(Loss::new(LossKind::Attribute, item, error.to_string()));
                     }
                 }
                 how
@@ -347,12 +337,12 @@ pub(crate) fn build(
         };
         if let Some(level) = options.zstd {
             // Compressed data has one byte order.
-            how = how.endianness(Endianness::Little).zstd(level);
+            how = how.with_endianness(Endianness::Little).with_zstd(level);
         }
         if let Some(checksum) = options.checksum {
-            how = how.checksum(algorithm(checksum));
+            how = how.with_checksum(algorithm(checksum));
         }
-        match builder.deferred_with(name, dtype, shape, order, data, how) {
+        match builder.deferred_with(name, spec, data, how) {
             Ok(_) => {}
             Err(ztensor_format::Error::Build(error @ BuildError::ZstdLevel { .. })) => {
                 return Err(Error::Usage(error.to_string()));

@@ -49,7 +49,7 @@ impl CastReport {
     /// Notes what became of a tensor that was of dtype `from`, named `dtype`.
     pub(crate) fn note(&mut self, prepared: &Prepared, from: Option<DType>, dtype: &str) {
         match from {
-            Some(from) if prepared.dtype != from => self.changed += 1,
+            Some(from) if prepared.spec.dtype() != from => self.changed += 1,
             Some(from) if from == self.to => self.already += 1,
             Some(from) if from.is_number() => self.others += 1,
             _ => self.passed_over.push(PassedOver {

@@ -55,7 +55,10 @@ pub fn edit_in_place(
         Err(misfit) => return Ok(Err(misfit)),
     };
     let source = FileSource::open(path)?;
-    let patched = Archive::from_source(Patched::new(std::sync::Arc::new(source), &patch));
+    let patched = Archive::from_source(
+        Patched::new(std::sync::Arc::new(source), &patch),
+        &Default::default(),
+    );
     if !patched.is_ok_and(|patched| is_as_planned(archive, &patched, model, &plan)) {
         return Ok(Err(Misfit::Layout(
             "the file is laid out in a way that its index does not allow for",

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-use tensor_core::{DType, Order, Shape, Source, Tensor, WriteOptions};
+use tensor_core::{Source, Tensor, TensorSpec, WriteOptions};
 
 use super::{Loss, Model, ModelTensor, Options, PrimitivObject, Target, plan};
 use crate::{Error, Format, Result, codec};
@@ -35,45 +35,29 @@ impl Model {
     ///
     /// Two tensors of one name are refused when the model is written.
     pub fn tensor(&mut self, name: impl AsRef<str>, tensor: Tensor) -> &mut Self {
-        let (shape, order) = (tensor.shape().clone(), tensor.order());
-        let data: Arc<dyn Source> = Arc::new(tensor.data().clone());
-        self.push(name.as_ref(), tensor.dtype(), &shape, order, data)
+        let spec = TensorSpec::from(&tensor);
+        self.push(name.as_ref(), &spec, Arc::new(tensor.into_data()))
     }
 
     /// Adds a tensor at the end whose little-endian bytes are pulled in windows when they are written.
     ///
     /// # Errors
-    /// [`Error::Usage`] where `data` isn't as long as dtype and shape ask for.
+    /// [`Error::Usage`] where `data` isn't as long as `spec` asks for.
     pub fn deferred(
         &mut self,
         name: impl AsRef<str>,
-        dtype: DType,
-        shape: Shape,
-        order: Order,
+        spec: TensorSpec,
         data: impl Source + 'static,
     ) -> Result<&mut Self> {
         let name = name.as_ref();
-        let usage = |why: String| Error::Usage(format!("tensor {name:?}: {why}"));
-        let expected = shape
-            .byte_len(dtype)
-            .map_err(|error| usage(error.to_string()))?;
-        let got = data.size();
-        match expected {
-            Some(expected) if expected != got => Err(usage(format!(
-                "data of {got} bytes, but dtype and shape ask for {expected}"
-            ))),
-            _ => Ok(self.push(name, dtype, &shape, order, Arc::new(data))),
+        match spec.check_len(data.size()) {
+            Ok(()) => Ok(self.push(name, &spec, Arc::new(data))),
+            Err(error) => Err(Error::Usage(format!("tensor {name:?}: {error}"))),
         }
     }
 
-    fn push(
-        &mut self,
-        name: &str,
-        dtype: DType,
-        shape: &Shape,
-        order: Order,
-        data: Arc<dyn Source>,
-    ) -> &mut Self {
+    fn push(&mut self, name: &str, spec: &TensorSpec, data: Arc<dyn Source>) -> &mut Self {
+        let (dtype, shape, order) = (spec.dtype(), spec.shape(), spec.order());
         let dtype_name = Cow::Borrowed(dtype.name());
         let tensor = codec::tensor(name, Some(dtype), dtype_name, shape, order, Ok(data));
         self.tensors.push(tensor);

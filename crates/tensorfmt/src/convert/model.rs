@@ -36,7 +36,7 @@ pub struct Model {
     pub(crate) unlisted: Vec<(String, String)>,
     /// What the writer of an AERO file chose for it as a whole.
     #[cfg(feature = "aero")]
-    pub(crate) aero: Option<crate::codec::aero::Style>,
+    pub(crate) aero: Option<aero_format::Style>,
     /// What is wrong with a set of which all that is whole is here.
     pub(crate) faults: Vec<String>,
     /// What a set's index says beside its tensors.

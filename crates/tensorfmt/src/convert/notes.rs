@@ -71,7 +71,7 @@ impl Effects {
         count(&mut self.turned, before.turned);
         count(
             &mut self.promoted,
-            before.rank == 0 && after.shape.rank() > 0,
+            before.rank == 0 && after.spec.shape().rank() > 0,
         );
         count(&mut self.stats, before.is_stat);
         count(&mut self.dotted, after.name.contains('.'));

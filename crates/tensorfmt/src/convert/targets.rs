@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tensor_core::{Cast, DType, Kind, Order, Shape, Source, Transposed};
+use tensor_core::{Cast, DType, Kind, Order, Shape, Source, TensorSpec, Transposed};
 
 use super::cast::{Stored, cast, wanted};
 use super::choices::Casts;
@@ -94,104 +94,48 @@ fn lose_metadata_of_none(model: &Model, tensors: &[Prepared], losses: &mut Vec<L
     }
 }
 
-pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Plan> {
+pub(crate) fn plan(mut model: Model, target: Target, options: &Options) -> Result<Plan> {
     let capabilities = capabilities(target).ok_or(Error::Disabled(target.format()))?;
     check_options(&model, target, &capabilities, options)?;
     if let Some(reason) = model.nothing {
         return Err(refusal(reason));
     }
-    let mut model = model;
     let mut losses = Vec::new();
-    for fault in &model.faults {
-        losses.push(Loss::new(LossKind::Tensor, "*", fault));
+    lose_of_whole(&mut model, &mut losses);
+    let none_left = |left: usize| match left == 0 && model.had > 0 && !options.allow_empty {
+        true => Err(none_left(model.had)),
+        false => Ok(()),
+    };
+    none_left(model.tensors.len())?;
+    let sources = std::mem::take(&mut model.tensors);
+    let mut passage = Passage {
+        target,
+        capabilities: &capabilities,
+        options,
+        home: model.format == Some(target.format()),
+        twice: names_used_twice(&sources),
+        parameter: None,
+        casts: Casts::new(std::mem::take(&mut model.casts), options),
+        effects: Effects::default(),
+        losses,
+        refusals: Vec::new(),
+        tensors: Vec::new(),
+    };
+    for tensor in shrinking(sources) {
+        passage.take(tensor)?;
     }
-    for key in &model.said_by_index {
-        let reason = "said by the set's index alone, about the set as it was";
-        losses.push(Loss::new(
-            LossKind::Metadata,
-            format!("index: {key}"),
-            reason,
-        ));
-    }
-    if let Some(fault) = &model.fault {
-        let reason = format!("can't be read, nor what it says about tensors: {fault}");
-        losses.push(Loss::new(LossKind::Metadata, "*", reason));
-    }
-    if model.tensors.is_empty() && model.had > 0 && !options.allow_empty {
-        return Err(none_left(model.had));
-    }
-    for (part, name) in std::mem::take(&mut model.unlisted) {
-        let reason = format!("{part} holds it, and the set's index doesn't list it");
-        losses.push(Loss::new(LossKind::Tensor, name, reason));
-    }
-    let mut refusals = Vec::new();
-    let mut tensors = Vec::new();
-    let mut effects = Effects::default();
-    let home = model.format == Some(target.format());
-    let twice = names_used_twice(&model);
-    let mut parameter: Option<String> = None;
-    let mut casts = Casts::new(std::mem::take(&mut model.casts), options);
-    for tensor in shrinking(std::mem::take(&mut model.tensors)) {
-        let has_owner = |owner: &String| tensor.is_stat_of(owner);
-        if home && !parameter.as_ref().is_some_and(has_owner) {
-            if tensor.is_stat {
-                let reason = "its parameter is not before it; it becomes one of its own";
-                losses.push(Loss::new(LossKind::Attribute, &*tensor.name, reason));
-            }
-            parameter = Some(tensor.name.clone());
-        }
-        if tensor.is_stat && !home && !options.with_stats {
-            let reason = "a statistic; converted only with the option for it";
-            losses.push(Loss::new(LossKind::Tensor, tensor.name, reason));
-            continue;
-        }
-        if twice.contains(&tensor.name) && !home {
-            let (tensor, dtype) = (tensor.name, tensor.dtype_name.into_owned());
-            let reason = "two tensors have this name; rename or leave out one of them".into();
-            refusals.push(Refusal {
-                tensor,
-                dtype,
-                reason,
-                damaged: false,
-                remedy: Some(Remedy::Rename),
-            });
-            continue;
-        }
-        let before = Before::of(&tensor, &capabilities);
-        let (name, dtype) = (tensor.name.clone(), tensor.dtype_name.clone());
-        let damaged = matches!(&tensor.data, Err(Unreadable { damaged: true, .. }));
-        let (from, casting) = (tensor.dtype, tensor.casting);
-        let own = casts.options(casting, options);
-        // Of several formats that were merged, some tensors may be at home in the target.
-        let native = tensor.native.as_ref().map(Native::format);
-        let home = native.map_or(home, |format| format == target.format());
-        match prepare(tensor, &capabilities, &own, target, home, &mut losses)? {
-            Ok(prepared) => {
-                effects.note(&before, &prepared, options);
-                let with = (&capabilities, options);
-                casts.note(casting, &prepared, (from, &dtype), with);
-                tensors.push(prepared);
-            }
-            Err(reasons) if options.skip_unsupported => {
-                let reasons: Vec<String> = reasons.into_iter().map(|(why, _)| why).collect();
-                let reason = format!("left out: {}", reasons.join("; "));
-                losses.push(Loss::new(LossKind::Tensor, name, reason));
-            }
-            Err(reasons) => refusals.extend(reasons.into_iter().map(|(reason, remedy)| Refusal {
-                tensor: name.clone(),
-                dtype: dtype.clone().into_owned(),
-                reason,
-                damaged,
-                remedy,
-            })),
-        }
-    }
+    let Passage {
+        casts,
+        effects,
+        mut losses,
+        refusals,
+        tensors,
+        ..
+    } = passage;
     if !refusals.is_empty() {
         return Err(Error::Refused(refusals));
     }
-    if tensors.is_empty() && model.had > 0 && !options.allow_empty {
-        return Err(none_left(model.had));
-    }
+    none_left(tensors.len())?;
     let data_len = tensors
         .iter()
         .map(|tensor| tensor.data.size())
@@ -207,6 +151,117 @@ pub(crate) fn plan(model: Model, target: Target, options: &Options) -> Result<Pl
         inputs: model.inputs,
         writer,
     })
+}
+
+/// What of a model is lost whatever the target holds.
+fn lose_of_whole(model: &mut Model, losses: &mut Vec<Loss>) {
+    for fault in &model.faults {
+        losses.push(Loss::new(LossKind::Tensor, "*", fault));
+    }
+    for key in &model.said_by_index {
+        let reason = "said by the set's index alone, about the set as it was";
+        let item = format!("index: {key}");
+        losses.push(Loss::new(LossKind::Metadata, item, reason));
+    }
+    if let Some(fault) = &model.fault {
+        let reason = format!("can't be read, nor what it says about tensors: {fault}");
+        losses.push(Loss::new(LossKind::Metadata, "*", reason));
+    }
+    for (part, name) in std::mem::take(&mut model.unlisted) {
+        let reason = format!("{part} holds it, and the set's index doesn't list it");
+        losses.push(Loss::new(LossKind::Tensor, name, reason));
+    }
+}
+
+/// The way of a model's tensors to their target, and what came of it so far.
+struct Passage<'a> {
+    target: Target,
+    capabilities: &'a Capabilities,
+    options: &'a Options,
+    /// Whether the model is of the target's own format.
+    home: bool,
+    /// Names that more than one tensor has.
+    twice: HashSet<String>,
+    /// The parameter that statistics belong to.
+    parameter: Option<String>,
+    casts: Casts,
+    effects: Effects,
+    losses: Vec<Loss>,
+    refusals: Vec<Refusal>,
+    tensors: Vec<Prepared>,
+}
+
+impl Passage<'_> {
+    /// Prepares the next tensor, or notes why it is left out or refused.
+    fn take(&mut self, tensor: ModelTensor) -> Result<()> {
+        self.note_owner(&tensor);
+        if tensor.is_stat && !self.home && !self.options.with_stats {
+            let reason = "a statistic; converted only with the option for it";
+            self.losses
+                .push(Loss::new(LossKind::Tensor, tensor.name, reason));
+            return Ok(());
+        }
+        if self.twice.contains(&tensor.name) && !self.home {
+            self.refusals.push(Refusal {
+                tensor: tensor.name,
+                dtype: tensor.dtype_name.into_owned(),
+                reason: "two tensors have this name; rename or leave out one of them".into(),
+                damaged: false,
+                remedy: Some(Remedy::Rename),
+            });
+            return Ok(());
+        }
+        let before = Before::of(&tensor, self.capabilities);
+        let (name, dtype) = (tensor.name.clone(), tensor.dtype_name.clone());
+        let damaged = matches!(&tensor.data, Err(Unreadable { damaged: true, .. }));
+        let (from, casting) = (tensor.dtype, tensor.casting);
+        // Of several formats that were merged, some tensors may be at home in the target.
+        let native = tensor.native.as_ref().map(Native::format);
+        let preparation = Preparation {
+            target: self.capabilities,
+            options: self.casts.options(casting, self.options),
+            to: self.target,
+            home: native.map_or(self.home, |format| format == self.target.format()),
+        };
+        match preparation.of(tensor, &mut self.losses)? {
+            Ok(prepared) => {
+                self.effects.note(&before, &prepared, self.options);
+                let with = (self.capabilities, self.options);
+                self.casts.note(casting, &prepared, (from, &dtype), with);
+                self.tensors.push(prepared);
+            }
+            Err(reasons) if self.options.skip_unsupported => {
+                let reasons: Vec<String> = reasons.into_iter().map(|(why, _)| why).collect();
+                let reason = format!("left out: {}", reasons.join("; "));
+                self.losses.push(Loss::new(LossKind::Tensor, name, reason));
+            }
+            Err(reasons) => {
+                let refused = reasons.into_iter().map(|(reason, remedy)| Refusal {
+                    tensor: name.clone(),
+                    dtype: dtype.clone().into_owned(),
+                    reason,
+                    damaged,
+                    remedy,
+                });
+                self.refusals.extend(refused);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes which parameter the statistics that follow belong to, and one whose own isn't before it.
+    fn note_owner(&mut self, tensor: &ModelTensor) {
+        let has_owner = |owner: &String| tensor.is_stat_of(owner);
+        if !self.home || self.parameter.as_ref().is_some_and(has_owner) {
+            return;
+        }
+        if tensor.is_stat {
+            let reason = "its parameter is not before it; it becomes one of its own";
+            self.losses
+                .push(Loss::new(LossKind::Attribute, &*tensor.name, reason));
+        }
+        self.parameter = Some(tensor.name.clone());
+    }
 }
 
 /// What the target's builder does not take is refused like what is known to be beyond the target.
@@ -236,10 +291,10 @@ pub(crate) fn refusal(reason: String) -> Error {
     }])
 }
 
-/// Names that more than one tensor of the model has.
-fn names_used_twice(model: &Model) -> HashSet<String> {
-    let mut seen = HashSet::with_capacity(model.tensors.len());
-    let names = model.tensors.iter().map(|tensor| &tensor.name);
+/// Names that more than one of the tensors has.
+fn names_used_twice(tensors: &[ModelTensor]) -> HashSet<String> {
+    let mut seen = HashSet::with_capacity(tensors.len());
+    let names = tensors.iter().map(|tensor| &tensor.name);
     names
         .filter(|name| !seen.insert(name.as_str()))
         .cloned()
@@ -322,123 +377,182 @@ fn cast_remedy(dtype: DType, target: &Capabilities, options: &Options) -> Remedy
         .map_or(Remedy::LeaveOut, Remedy::Cast)
 }
 
-/// Casts and reorders a tensor so that the target can hold it, or says why it can't.
-fn prepare(
-    tensor: ModelTensor,
-    target: &Capabilities,
-    options: &Options,
+/// How a tensor is made into one that the target can hold.
+struct Preparation<'a> {
+    target: &'a Capabilities,
+    /// With the cast that is this tensor's own.
+    options: Options,
     to: Target,
+    /// Whether the tensor comes from the target's own format.
     home: bool,
-    losses: &mut Vec<Loss>,
-) -> Result<Result<Prepared, Vec<Why>>> {
-    let name = tensor.name;
-    // What comes from the target's own format and stays as it is, can be held as it was.
-    let casts = |from: DType| wanted(from, target, options).is_some() && from.is_number();
-    let changes = tensor.dtype.is_some_and(casts) || tensor.turned;
-    #[cfg(feature = "burnpack")]
-    if !home {
-        let wide = codec::burnpack::wide_truths(tensor.native.as_ref())?;
-        if wide > 0 {
-            let reason = format!("{wide} truth values held as other numbers than 0 and 1 become 1");
-            losses.push(Loss::new(LossKind::Value, &*name, reason));
+}
+
+impl Preparation<'_> {
+    /// Casts and reorders a tensor so that the target can hold it, or says why it can't.
+    fn of(
+        &self,
+        mut tensor: ModelTensor,
+        losses: &mut Vec<Loss>,
+    ) -> Result<Result<Prepared, Vec<Why>>> {
+        #[cfg(feature = "burnpack")]
+        if !self.home {
+            lose_wide_truths(&tensor, losses)?;
         }
-    }
-    let own = safetensors_native(tensor.native.as_ref());
-    let native = tensor.native.filter(|_| home && !changes);
-    // Bytes of an unknown dtype can still be copied within their format.
-    let unknown = native.as_ref().map(|_| DType::Opaque);
-    let copied = tensor.dtype.or(unknown);
-    if let (Some(dtype), Ok(data), true) = (copied, &tensor.data, native.is_some()) {
-        let (shape, order, data) = (tensor.shape, tensor.order, data.clone());
-        let attributes = tensor.attributes;
-        return Ok(Ok(Prepared {
-            name,
+        let native = tensor.native.take();
+        let own = safetensors_native(native.as_ref());
+        let native = native.filter(|_| self.home && !self.changes(&tensor));
+        if native.is_some() {
+            match as_it_is(tensor, native) {
+                Ok(prepared) => return Ok(Ok(prepared)),
+                Err(other) => tensor = *other,
+            }
+        }
+        let (data, dtype) = match (tensor.data, tensor.dtype) {
+            (Ok(data), Some(dtype)) => (data, dtype),
+            (Err(unreadable), _) => {
+                return Ok(Err(vec![(unreadable.reason, Some(Remedy::LeaveOut))]));
+            }
+            (Ok(_), None) => {
+                let unknown = || "the dtype is unknown".into();
+                let reason = tensor.unread.unwrap_or_else(unknown);
+                return Ok(Err(vec![(reason, Some(Remedy::LeaveOut))]));
+            }
+        };
+        let name = tensor.name;
+        let mut whys: Vec<Why> = Vec::new();
+        if let Some(reason) = (self.target.name)(&name) {
+            whys.push((reason, Some(Remedy::Rename)));
+        }
+        let stored = Stored {
+            name: &name,
             dtype,
-            shape,
-            order,
+            shape: &tensor.shape,
+            order: tensor.order,
+        };
+        let cast = match cast(data, &stored, self.target, self.to, &self.options, losses)? {
+            Ok(cast) => Some(cast),
+            Err(reason) => {
+                let remedy = cast_remedy(dtype, self.target, &self.options);
+                whys.push((reason, Some(remedy)));
+                None
+            }
+        };
+        let shape = self.promoted(&name, tensor.shape, losses);
+        whys.extend(self.misfits(&shape));
+        let Some((data, dtype)) = cast.filter(|_| whys.is_empty()) else {
+            return Ok(Err(whys));
+        };
+        let (spec, data) = self.reordered(data, dtype, shape, tensor.order)?;
+        if let Some(checksum) = tensor.checksum.filter(|_| !self.target.checksums) {
+            let reason = format!("{checksum} is of the source's bytes and is not carried over");
+            losses.push(Loss::new(LossKind::Checksum, &*name, reason));
+        }
+        #[cfg(feature = "safetensors")]
+        if let (false, Some(native)) = (self.home, &own) {
+            codec::safetensors::lose_extras(&name, native, losses);
+        }
+        Ok(Ok(Prepared {
+            name,
+            spec,
             data,
-            attributes,
-            native,
-        }));
+            attributes: tensor.attributes,
+            native: own.filter(|_| self.home),
+        }))
     }
-    let (data, dtype) = match (tensor.data, tensor.dtype) {
-        (Ok(data), Some(dtype)) => (data, dtype),
-        (Err(unreadable), _) => {
-            return Ok(Err(vec![(unreadable.reason, Some(Remedy::LeaveOut))]));
-        }
-        (Ok(_), None) => {
-            let unknown = || "the dtype is unknown".into();
-            let reason = tensor.unread.unwrap_or_else(unknown);
-            return Ok(Err(vec![(reason, Some(Remedy::LeaveOut))]));
-        }
-    };
-    let mut whys: Vec<Why> = Vec::new();
-    if let Some(reason) = (target.name)(&name) {
-        whys.push((reason, Some(Remedy::Rename)));
+
+    /// Whether a tensor is no longer what its own format has.
+    fn changes(&self, tensor: &ModelTensor) -> bool {
+        let casts =
+            |from: DType| wanted(from, self.target, &self.options).is_some() && from.is_number();
+        tensor.dtype.is_some_and(casts) || tensor.turned
     }
-    let stored = Stored {
-        name: &name,
-        dtype,
-        shape: &tensor.shape,
-        order: tensor.order,
-    };
-    let cast = match cast(data, &stored, target, to, options, losses)? {
-        Ok(cast) => Some(cast),
-        Err(reason) => {
-            whys.push((reason, Some(cast_remedy(dtype, target, options))));
-            None
+
+    /// The shape, of a scalar `[1]` where that is asked for and the target has none.
+    fn promoted(&self, name: &str, shape: Shape, losses: &mut Vec<Loss>) -> Shape {
+        if shape.rank() > 0 || *self.target.ranks.start() == 0 || !self.options.promote_scalars {
+            return shape;
         }
-    };
-    let mut shape = tensor.shape;
-    if shape.rank() == 0 && *target.ranks.start() > 0 && options.promote_scalars {
-        shape = Shape::new(&[1]).unwrap_or_default();
-        losses.push(Loss::new(
-            LossKind::Shape,
-            &*name,
-            "the scalar [] becomes [1]",
-        ));
+        let reason = "the scalar [] becomes [1]";
+        losses.push(Loss::new(LossKind::Shape, name, reason));
+        Shape::new(&[1]).unwrap_or_default()
     }
-    if !target.ranks.contains(&shape.rank()) {
-        let (rank, most) = (shape.rank(), target.ranks.end());
-        whys.push(match rank {
-            0 => (
-                format!("a {} file can't hold a scalar", to.name()),
-                Some(Remedy::PromoteScalars),
-            ),
-            _ => (
-                format!("rank {rank}; a {} file holds up to {most} dims", to.name()),
+
+    /// Why the target can't hold a shape.
+    fn misfits(&self, shape: &Shape) -> Vec<Why> {
+        let name = self.to.name();
+        let mut whys = Vec::new();
+        if !self.target.ranks.contains(&shape.rank()) {
+            let (rank, most) = (shape.rank(), self.target.ranks.end());
+            whys.push(match rank {
+                0 => (
+                    format!("a {name} file can't hold a scalar"),
+                    Some(Remedy::PromoteScalars),
+                ),
+                _ => (
+                    format!("rank {rank}; a {name} file holds up to {most} dims"),
+                    Some(Remedy::LeaveOut),
+                ),
+            });
+        }
+        if shape.elements() == 0 && !self.target.empty {
+            whys.push((
+                format!("no elements; a {name} file holds no empty tensor"),
                 Some(Remedy::LeaveOut),
-            ),
-        });
+            ));
+        }
+        whys
     }
-    if shape.elements() == 0 && !target.empty {
-        whys.push((
-            format!("no elements; a {} file holds no empty tensor", to.name()),
-            Some(Remedy::LeaveOut),
-        ));
+
+    /// The elements in the target's order, or its dims in the other one.
+    fn reordered(
+        &self,
+        data: Arc<dyn Source>,
+        dtype: DType,
+        shape: Shape,
+        order: Order,
+    ) -> Result<(TensorSpec, Arc<dyn Source>)> {
+        let to = self.target.order;
+        let spec = |shape| TensorSpec::new(dtype, shape).with_order(to);
+        if order == to {
+            return Ok((spec(shape), data));
+        }
+        if self.options.layout == Layout::KeepBytes {
+            return Ok((spec(shape.reversed()), data));
+        }
+        if shape.is_order_free() {
+            return Ok((spec(shape), data));
+        }
+        let transposed = Transposed::new(data, dtype, &shape, order)
+            .map_err(|error| Error::Usage(error.to_string()))?;
+        Ok((spec(shape), Arc::new(transposed)))
     }
-    let Some((data, dtype)) = cast.filter(|_| whys.is_empty()) else {
-        return Ok(Err(whys));
+}
+
+/// A tensor that its own format can hold as it was, also where its dtype is unknown; itself again where
+/// its bytes can't be had.
+fn as_it_is(tensor: ModelTensor, native: Option<Native>) -> Result<Prepared, Box<ModelTensor>> {
+    let Ok(data) = &tensor.data else {
+        return Err(Box::new(tensor));
     };
-    let (shape, order, data) = reorder(data, dtype, shape, tensor.order, target, options)?;
-    if let Some(checksum) = tensor.checksum.filter(|_| !target.checksums) {
-        let reason = format!("{checksum} is of the source's bytes and is not carried over");
-        losses.push(Loss::new(LossKind::Checksum, &*name, reason));
+    let dtype = tensor.dtype.unwrap_or(DType::Opaque);
+    Ok(Prepared {
+        data: data.clone(),
+        name: tensor.name,
+        spec: TensorSpec::new(dtype, tensor.shape).with_order(tensor.order),
+        attributes: tensor.attributes,
+        native,
+    })
+}
+
+/// Bools of Burn that are held as other numbers than 0 and 1 lose what they were.
+#[cfg(feature = "burnpack")]
+fn lose_wide_truths(tensor: &ModelTensor, losses: &mut Vec<Loss>) -> Result<()> {
+    let wide = codec::burnpack::wide_truths(tensor.native.as_ref())?;
+    if wide > 0 {
+        let reason = format!("{wide} truth values held as other numbers than 0 and 1 become 1");
+        losses.push(Loss::new(LossKind::Value, &*tensor.name, reason));
     }
-    #[cfg(feature = "safetensors")]
-    if let (false, Some(native)) = (home, &own) {
-        codec::safetensors::lose_extras(&name, native, losses);
-    }
-    let attributes = tensor.attributes;
-    Ok(Ok(Prepared {
-        name,
-        dtype,
-        shape,
-        order,
-        data,
-        attributes,
-        native: own.filter(|_| home),
-    }))
+    Ok(())
 }
 
 /// What a safetensors file says about a tensor, which stays with it also where its data changes.
@@ -448,27 +562,4 @@ fn safetensors_native(native: Option<&Native>) -> Option<Native> {
         Some(native @ Native::Safetensors(..)) => Some(native.clone()),
         _ => None,
     }
-}
-
-fn reorder(
-    data: Arc<dyn Source>,
-    dtype: DType,
-    shape: Shape,
-    order: Order,
-    target: &Capabilities,
-    options: &Options,
-) -> Result<(Shape, Order, Arc<dyn Source>)> {
-    let to = target.order;
-    if order == to {
-        return Ok((shape, to, data));
-    }
-    if options.layout == Layout::KeepBytes {
-        return Ok((shape.reversed(), to, data));
-    }
-    if shape.is_order_free() {
-        return Ok((shape, to, data));
-    }
-    let transposed = Transposed::new(data, dtype, &shape, order)
-        .map_err(|error| Error::Usage(error.to_string()))?;
-    Ok((shape, to, Arc::new(transposed)))
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tensorfmt::{DType, Kind, Order, Shape, Source, SourceError, WriteOptions};
+use tensorfmt::{DType, Kind, Order, Shape, Source, SourceError, TensorSpec, WriteOptions};
 
 /// Bytes whose number and value may be changed from outside.
 #[derive(Clone)]
@@ -47,7 +47,9 @@ fn write(codec: &str, source: &Changing, path: &Path, change: impl FnOnce()) -> 
     macro_rules! with {
         ($format:ident) => {{
             let mut builder = tensorfmt::$format::Builder::new();
-            builder.deferred("w", dtype, shape, order, data).unwrap();
+            builder
+                .deferred("w", TensorSpec::new(dtype, shape).with_order(order), data)
+                .unwrap();
             change();
             let error = builder.write_file_with(path, &options).unwrap_err();
             (error.kind(), error.to_string())
@@ -103,10 +105,10 @@ fn a_source_of_another_length_is_noticed_while_it_is_compressed() {
     let path = folder.path().join("x");
     let source = Changing::new(4000);
     let mut builder = tensorfmt::ztensor::Builder::new();
-    builder.defaults(tensorfmt::ztensor::TensorOptions::new().zstd(3));
+    builder.defaults(tensorfmt::ztensor::TensorOptions::new().with_zstd(3));
     let shape = Shape::new(&[1000]).unwrap();
     builder
-        .deferred("w", DType::F32, shape, Order::RowMajor, source.clone())
+        .deferred("w", TensorSpec::new(DType::F32, shape), source.clone())
         .unwrap();
     source.size.store(8000, Ordering::SeqCst);
     let error = builder.write_file(&path).unwrap_err();
@@ -139,7 +141,7 @@ fn content_that_changes_between_hashing_and_writing_is_noticed() {
     let shape = Shape::new(&[1000]).unwrap();
     let source = Drifting(Changing::new(4000));
     builder
-        .deferred("w", DType::F32, shape, Order::RowMajor, source)
+        .deferred("w", TensorSpec::new(DType::F32, shape), source)
         .unwrap();
     let error = builder.write_to(Vec::new()).unwrap_err();
     assert_eq!(error.kind(), Kind::Build, "{error}");

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use tensorfmt::convert::{Model, Options, Target, plan};
 use tensorfmt::{
-    Archive, DType, Kind, Order, Shape, Source, SourceError, Tensor, VerifyOptions, WriteOptions,
+    Archive, DType, Kind, Shape, Source, SourceError, Tensor, TensorSpec, VerifyOptions,
+    WriteOptions,
 };
 
 #[global_allocator]
@@ -92,7 +93,7 @@ fn a_sink_may_fail_after_any_byte() {
     every_length!(tensorfmt::safetensors::Builder::new());
     every_length!(tensorfmt::ztensor::Builder::new());
     let mut compressed = tensorfmt::ztensor::Builder::new();
-    compressed.defaults(tensorfmt::ztensor::TensorOptions::new().zstd(1));
+    compressed.defaults(tensorfmt::ztensor::TensorOptions::new().with_zstd(1));
     every_length!(compressed);
     every_length!(tensorfmt::aero::Builder::new());
     let mut hashed = tensorfmt::aero::Builder::new();
@@ -115,7 +116,7 @@ macro_rules! every_window {
             let (dtype, shape) = (DType::F32, Shape::new(&[1000]).unwrap());
             let source = Failing { len: 4000, from };
             builder
-                .deferred("deferred", dtype, shape, Order::RowMajor, source)
+                .deferred("deferred", TensorSpec::new(dtype, shape), source)
                 .unwrap();
             let written = builder.$write(path, &WriteOptions::default());
             if from == 4000 {
@@ -197,7 +198,7 @@ fn a_file_that_is_cut_while_it_is_open_gives_errors() {
         let file = fs::OpenOptions::new().write(true).open(&cut).unwrap();
         file.set_len(entry.offset() + 1000).unwrap();
 
-        let error = archive.read_entry(entry).unwrap_err();
+        let error = archive.read(entry).unwrap_err();
         assert_eq!(error.kind(), Kind::Io, "{target:?}: {error}");
         let name = cut.file_name().unwrap().to_str().unwrap();
         let text = error.to_string();

@@ -120,7 +120,7 @@ fn verdict(file: &[u8]) -> Result<&'static str, String> {
     for names in [BEFORE, AFTER] {
         for (name, tensor) in names.iter().zip(tensors()) {
             if let Some(entry) = archive.entry(name) {
-                assert_eq!(archive.read_entry(entry).unwrap().data(), tensor.data());
+                assert_eq!(archive.read(entry).unwrap().data(), tensor.data());
             }
         }
     }

@@ -10,6 +10,7 @@
 
 mod casts;
 mod changing;
+mod checked;
 mod detect;
 mod faults;
 mod first_lines;

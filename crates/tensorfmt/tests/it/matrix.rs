@@ -45,7 +45,7 @@ pub(crate) fn convert(
 
 /// A tensor as NumPy would see it.
 fn rows(archive: &Archive, entry: &Entry<'_>) -> Option<Tensor> {
-    let tensor = archive.read_entry(*entry).ok()?;
+    let tensor = archive.read(*entry).ok()?;
     if tensor.dtype() == DType::Opaque {
         Some(tensor)
     } else {
@@ -234,16 +234,13 @@ fn column_major_elements_keep_their_place_or_their_bytes() {
 
 #[test]
 fn param_ids_scalars_and_custom_fields_survive_a_detour() {
-    use tensorfmt::burnpack::{Archive as Bpk, Builder, Scalar};
+    use tensorfmt::burnpack::{Archive as Bpk, Builder, Scalar, TensorOptions};
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.bpk");
     let mut builder = Builder::new();
     let one = Tensor::from_slice(&[1.0f32], &[1]).unwrap();
-    builder
-        .tensor("w", one)
-        .unwrap()
-        .param_id("w", u64::MAX)
-        .unwrap();
+    let id = TensorOptions::new().with_param_id(u64::MAX);
+    builder.tensor_with("w", one, id).unwrap();
     builder
         .metadata("producer", "me")
         .unwrap()
@@ -372,7 +369,7 @@ fn components_of_later_ztensor_files_are_tensors_of_their_own() {
         assert_eq!(copy.entries().len(), 3, "{target:?}");
         for entry in source.entries() {
             let copied = copy.entry(entry.name()).unwrap();
-            let (before, after) = (source.read_entry(entry), copy.read_entry(copied));
+            let (before, after) = (source.read(entry), copy.read(copied));
             assert_eq!(before.unwrap(), after.unwrap(), "{target:?}");
         }
     }

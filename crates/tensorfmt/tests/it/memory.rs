@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tensorfmt::convert::{Model, Options, Target};
-use tensorfmt::{Archive, Bytes, DType, Error, Kind, Order, Shape, Tensor, WriteOptions};
+use tensorfmt::{
+    Archive, Bytes, DType, Error, Kind, Order, Shape, Tensor, TensorSpec, WriteOptions,
+};
 
 fn model() -> Model {
     let mut model = Model::new();
@@ -15,7 +17,7 @@ fn model() -> Model {
         0, 0, 0x80, 0x3F, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0x80, 0xBF,
     ]);
     model
-        .deferred("later", DType::F32, shape, Order::RowMajor, bytes)
+        .deferred("later", TensorSpec::new(DType::F32, shape), bytes)
         .unwrap();
     model
 }
@@ -81,9 +83,7 @@ fn what_can_t_be_saved_is_refused_before_a_file_is_there() {
     let shape = Shape::new(&[3]).unwrap();
     let error = short.deferred(
         "w",
-        DType::F16,
-        shape,
-        Order::RowMajor,
+        TensorSpec::new(DType::F16, shape),
         Bytes::from_static(&[0; 5]),
     );
     let error = error.unwrap_err().to_string();

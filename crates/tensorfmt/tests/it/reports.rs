@@ -244,10 +244,10 @@ fn an_empty_file_is_called_empty_on_every_backend() {
     fs::write(&path, b"").unwrap();
     let mut errors = vec![
         Archive::from_bytes(Bytes::new()).unwrap_err(),
-        Archive::from_source(FileSource::open(&path).unwrap()).unwrap_err(),
+        Archive::from_source(FileSource::open(&path).unwrap(), &Default::default()).unwrap_err(),
     ];
     #[cfg(feature = "mmap")]
-    errors.push(Archive::from_source(map(&path)).unwrap_err());
+    errors.push(Archive::from_source(map(&path), &Default::default()).unwrap_err());
     for error in errors {
         assert!(error.to_string().contains("it is empty"), "{error}");
         assert_eq!(error.kind(), Kind::Invalid);
@@ -306,7 +306,7 @@ fn account(archive: Result<Archive, Error>) -> Vec<String> {
     for entry in archive.entries() {
         let (name, dtype, shape) = (entry.name(), entry.dtype_name(), entry.shape());
         lines.push(format!("{name} {dtype} {shape} {}", entry.offset()));
-        lines.push(match archive.read_entry(entry) {
+        lines.push(match archive.read(entry) {
             Ok(tensor) => format!("{:?}", tensor.data()),
             Err(error) => line(&error),
         });
@@ -416,7 +416,7 @@ fn a_source_that_fails_midway_leaves_the_old_file_in_every_format() {
         let old = fs::read(path).unwrap();
         // The second tensor's end can't be read.
         let source = Broken(bytes.clone(), bytes.size() - 410);
-        let source = Archive::from_source(source).unwrap();
+        let source = Archive::from_source(source, &Default::default()).unwrap();
         let plan = plan(Model::of(&source), *target, &Options::default()).unwrap();
         let error = plan.write_file(path, &WriteOptions::default()).unwrap_err();
         assert_eq!(error.kind(), Kind::Io, "{target:?}: {error}");
@@ -436,10 +436,10 @@ fn unknown_dtypes_stop_only_their_own_tensor() {
             entries.iter().partition(|entry| entry.dtype().is_none());
         assert!(!unknown.is_empty(), "{format} {name}");
         for entry in &unknown {
-            assert!(archive.read_entry(*entry).unwrap_err().is_unsupported());
+            assert!(archive.read(*entry).unwrap_err().is_unsupported());
         }
         for entry in &known {
-            assert!(archive.read_entry(*entry).is_ok());
+            assert!(archive.read(*entry).is_ok());
         }
         let Err(Error::Refused(refusals)) = plan(
             Model::of(&archive),
@@ -636,7 +636,7 @@ fn packed_data_is_copied_as_it_is_or_refused() {
             convert(&source, target, &Options::default(), &there).unwrap();
             let copy = Archive::open(&there).unwrap();
             for entry in &opaque {
-                let tensor = source.read_entry(*entry).unwrap();
+                let tensor = source.read(*entry).unwrap();
                 assert_eq!(copy.read(entry.name()).unwrap().data(), tensor.data());
             }
         }
@@ -662,7 +662,7 @@ fn an_empty_tensor_is_the_same_on_every_backend() {
             Traced::open(&path, target).0,
         ];
         #[cfg(feature = "mmap")]
-        archives.push(Archive::from_source(map(&path)).unwrap());
+        archives.push(Archive::from_source(map(&path), &Default::default()).unwrap());
         for archive in archives {
             let tensor = archive.read("none").unwrap();
             assert_eq!(tensor, empty, "{target:?}");
@@ -1022,7 +1022,7 @@ fn offsets_are_where_the_bytes_are_in_every_format() {
         for entry in archive.entries() {
             let start = usize::try_from(entry.offset()).unwrap();
             let len = usize::try_from(entry.stored_len().unwrap()).unwrap();
-            let tensor = archive.read_entry(entry).unwrap();
+            let tensor = archive.read(entry).unwrap();
             assert_eq!(&bytes[start..start + len], &tensor.data()[..], "{target:?}");
         }
     }
@@ -1202,7 +1202,8 @@ fn checksums_do_not_depend_on_how_the_data_is_cut() {
         let mut want: Option<Vec<u8>> = None;
         for window in [usize::MAX, 1 << 20, 99_991, 4096, 1000, 37] {
             let window = window.min(whole.len());
-            let source = Archive::from_source(Cut(whole.clone(), window)).unwrap();
+            let source =
+                Archive::from_source(Cut(whole.clone(), window), &Default::default()).unwrap();
             let there = folder.join("cut");
             let mut write = quick();
             write.threads = threads;
@@ -1234,7 +1235,7 @@ fn checksums_do_not_depend_on_how_the_data_is_cut() {
     for name in ["demo", "checksum_ieee"] {
         for window in [1, 7, 64, 4096] {
             let source = Cut(case("mag", name).into(), window);
-            let archive = Archive::from_source(source).unwrap();
+            let archive = Archive::from_source(source, &Default::default()).unwrap();
             let report = archive.verify(&VerifyOptions::default()).unwrap();
             assert_eq!(report.count(Outcome::Ok), 1, "{name}: {report:?}");
         }

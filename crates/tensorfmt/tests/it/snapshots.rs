@@ -94,7 +94,7 @@ fn snapshots_go_everywhere() {
             };
             let there = Archive::open(&path).unwrap();
             for entry in source.entries().iter().filter(|entry| held(*entry)) {
-                let before = source.read_entry(entry).unwrap();
+                let before = source.read(entry).unwrap();
                 let after = there.read(entry.name()).unwrap().to_row_major().unwrap();
                 let label = format!("{name} to {}: {}", target.name(), entry.name());
                 assert_eq!(before.data(), after.data(), "{label}");
@@ -141,7 +141,7 @@ fn f8_goes_to_safetensors_and_nowhere_else() {
                     let entry = there.entry(f8.name()).unwrap();
                     assert_eq!(entry.dtype(), Some(DType::F8E4M3));
                     let after = there.read(f8.name()).unwrap();
-                    assert_eq!(after.data(), source.read_entry(f8).unwrap().data());
+                    assert_eq!(after.data(), source.read(f8).unwrap().data());
                 }
                 Err(error) => {
                     let text = error.to_string();

@@ -333,21 +333,21 @@ struct Attribute {
 fn attributes(probe: &Probe) -> String {
     let tensor = || Tensor::from_slice(&[1.0f32, 2.0], &[2]).unwrap();
     let mut bpk = burnpack::Builder::new();
-    bpk.tensor("x", tensor()).unwrap();
-    bpk.param_id("x", u64::MAX).unwrap();
+    let id = burnpack::TensorOptions::new().with_param_id(u64::MAX);
+    bpk.tensor_with("x", tensor(), id).unwrap();
     let mut zt = ztensor::Builder::new();
     let how = ztensor::TensorOptions::new()
-        .custom("scale", Value::Float(0.5))
-        .and_then(|how| how.custom("group", Value::List(vec![1u64.into(), "a".into()])))
+        .with_custom("scale", Value::Float(0.5))
+        .and_then(|how| how.with_custom("group", Value::List(vec![1u64.into(), "a".into()])))
         .unwrap();
     zt.tensor_with("x", tensor(), how).unwrap();
     let mut quant = aero::Builder::new();
-    quant.tensor("x", tensor()).unwrap();
-    quant.quant_id(7).unwrap();
-    quant.extra("quant_params", "abc").unwrap();
+    let how = aero::TensorOptions::new().with_quant_id(7);
+    let how = how.with_extra("quant_params", "abc").unwrap();
+    quant.tensor_with("x", tensor(), how).unwrap();
     let mut flags = aero::Builder::new();
-    flags.tensor("x", tensor()).unwrap();
-    flags.flags(5).unwrap();
+    let how = aero::TensorOptions::new().with_flags(5);
+    flags.tensor_with("x", tensor(), how).unwrap();
     let attributes = [
         (
             "parameter ids (burnpack)",

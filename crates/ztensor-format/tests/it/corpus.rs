@@ -194,25 +194,26 @@ fn rewriting_a_real_file_gives_its_bytes() {
         let mut zstd = false;
         for entry in archive.entries() {
             let mut options = TensorOptions::new()
-                .endianness(entry.endianness().unwrap_or_default())
-                .checksum(match entry.checksum() {
+                .with_endianness(entry.endianness().unwrap_or_default())
+                .with_checksum(match entry.checksum() {
                     None => Algorithm::None,
                     Some(Checksum::Crc32c(_)) => Algorithm::Crc32c,
                     other => panic!("{other:?}"),
                 });
             if entry.encoding() == Encoding::Zstd {
-                options = options.zstd(0);
+                options = options.with_zstd(0);
                 zstd = true;
             }
             for field in entry.custom() {
                 // Both ways in: as the value, and as the bytes.
-                let value = TensorOptions::new().custom(field.key(), field.value());
-                let bytes = TensorOptions::new().custom_cbor(field.key(), field.cbor().clone());
+                let value = TensorOptions::new().with_custom(field.key(), field.value());
+                let bytes =
+                    TensorOptions::new().with_custom_cbor(field.key(), field.cbor().clone());
                 assert_eq!(
                     format!("{:?}", value.unwrap()),
                     format!("{:?}", bytes.unwrap())
                 );
-                options = options.custom(field.key(), field.value()).unwrap();
+                options = options.with_custom(field.key(), field.value()).unwrap();
             }
             let tensor = archive.read(entry).unwrap();
             builder.tensor_with(entry.name(), tensor, options).unwrap();
@@ -247,7 +248,7 @@ fn every_file_of_a_later_generation_gets_its_verdict() {
             continue;
         };
         assert_eq!(
-            Some(archive.version()),
+            Some(&*archive.version().to_string()),
             manifest["generation"].as_str(),
             "{name}"
         );
@@ -255,7 +256,7 @@ fn every_file_of_a_later_generation_gets_its_verdict() {
             check_tensors(&archive, manifest, &name);
         }
         let metadata: Json = archive
-            .attributes()
+            .metadata()
             .iter()
             .map(|field| (field.key().to_owned(), json_of(&field.value())))
             .collect::<serde_json::Map<_, _>>()

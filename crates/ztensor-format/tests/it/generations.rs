@@ -27,7 +27,8 @@ fn generations_are_told_apart() {
     ] {
         let archive = open(name);
         assert_eq!(archive.generation(), generation, "{name}");
-        assert_eq!(archive.version(), generation.name(), "{name}");
+        assert_eq!(archive.version(), generation.version(), "{name}");
+        assert_eq!(archive.version().to_string(), generation.name(), "{name}");
     }
     assert_eq!(open("v10_dense").generator(), Some("by hand"));
     assert_eq!(open("v12_later").version_text(), Some("1.9.0"));
@@ -115,7 +116,7 @@ fn logical_types_have_a_dtype_where_there_is_one() {
 #[test]
 fn attributes_keep_their_kinds() {
     let archive = open("v12_attributes");
-    let attributes = archive.attributes();
+    let attributes = archive.metadata();
     assert_eq!(attributes[1].value(), Value::Bytes(vec![0, 255]));
     let seven = Value::Map(vec![(Value::Int(7), Value::Text("seven".into()))]);
     assert_eq!(attributes[4].value(), seven);

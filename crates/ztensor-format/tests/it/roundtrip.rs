@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use ztensor_format::{
     Algorithm, Archive, Builder, DType, Encoding, Endianness, Order, Shape, Tensor, TensorOptions,
-    Value, VerifyOptions,
+    TensorSpec, Value, VerifyOptions,
 };
 
 const DTYPES: [DType; 13] = [
@@ -88,13 +88,13 @@ proptest! {
         let mut builder = Builder::new();
         for (name, stored) in &tensors {
             let mut options = TensorOptions::new()
-                .checksum(stored.checksum)
-                .endianness(stored.endianness);
+                .with_checksum(stored.checksum)
+                .with_endianness(stored.endianness);
             if let Some(level) = stored.level {
-                options = options.zstd(level);
+                options = options.with_zstd(level);
             }
             for (key, value) in &stored.custom {
-                options = options.custom(key, value.clone()).unwrap();
+                options = options.with_custom(key, value.clone()).unwrap();
             }
             builder.tensor_with(name, stored.tensor.clone(), options).unwrap();
         }
@@ -133,17 +133,17 @@ proptest! {
 
             // A copy through sources and raw custom fields has the same bytes.
             let mut options = TensorOptions::new()
-                .checksum(stored.checksum)
-                .endianness(entry.endianness().unwrap_or_default());
+                .with_checksum(stored.checksum)
+                .with_endianness(entry.endianness().unwrap_or_default());
             if let Some(level) = stored.level {
-                options = options.zstd(level);
+                options = options.with_zstd(level);
             }
             for field in entry.custom() {
-                options = options.custom_cbor(field.key(), field.cbor().clone()).unwrap();
+                options = options.with_custom_cbor(field.key(), field.cbor().clone()).unwrap();
             }
             let (dtype, shape) = (entry.dtype().unwrap(), entry.shape().clone());
             let data = archive.data(entry).unwrap();
-            copy.deferred_with(name, dtype, shape, entry.order(), data, options).unwrap();
+            copy.deferred_with(name, TensorSpec::new(dtype, shape).with_order(entry.order()), data, options).unwrap();
         }
         prop_assert_eq!(copy.to_vec().unwrap(), file);
     }
@@ -167,7 +167,7 @@ proptest! {
             }
         }
         let mut builder = Builder::new();
-        let options = TensorOptions::new().custom("x", value.clone()).unwrap();
+        let options = TensorOptions::new().with_custom("x", value.clone()).unwrap();
         let tensor = Tensor::from_slice(&[1u8], &[1]).unwrap();
         builder.tensor_with("w", tensor.clone(), options).unwrap();
         let archive = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
@@ -178,7 +178,7 @@ proptest! {
         let mut written = Vec::new();
         ciborium::into_writer(&theirs(&value), &mut written).unwrap();
         let mut builder = Builder::new();
-        let options = TensorOptions::new().custom_cbor("x", written).unwrap();
+        let options = TensorOptions::new().with_custom_cbor("x", written).unwrap();
         builder.tensor_with("w", tensor, options).unwrap();
         let archive = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
         let read = archive.entries().get(0).unwrap().custom()[0].value();
@@ -204,40 +204,40 @@ fn what_the_format_cannot_hold_is_refused_at_the_call() {
     assert!(refused(builder.tensor("x", square)).contains("column-major"));
     let shape = Shape::new(&[3]).unwrap();
     let data = one.data().clone();
-    let error = refused(builder.deferred("x", DType::F32, shape, Order::RowMajor, data));
+    let error = refused(builder.deferred("x", TensorSpec::new(DType::F32, shape), data));
     assert_eq!(
         error,
         "tensor \"x\": data of 4 bytes, but dtype and shape ask for 12"
     );
 
     let options = TensorOptions::new;
-    let big = options().zstd(0).endianness(Endianness::Big);
+    let big = options().with_zstd(0).with_endianness(Endianness::Big);
     assert!(refused(builder.tensor_with("x", one.clone(), big)).contains("big-endian"));
-    let level = options().zstd(23);
+    let level = options().with_zstd(23);
     assert_eq!(
         refused(builder.tensor_with("x", one.clone(), level)),
         "zstd has no level 23"
     );
     let twice = options()
-        .custom("k", 1u32)
+        .with_custom("k", 1u32)
         .unwrap()
-        .custom("k", 2u32)
+        .with_custom("k", 2u32)
         .unwrap();
     assert!(refused(builder.tensor_with("x", one.clone(), twice)).contains("\"k\""));
     for key in [
         "name", "offset", "size", "dtype", "layout", "shape", "encoding", "checksum",
     ] {
-        let error = options().custom(key, 1u32).unwrap_err().to_string();
+        let error = options().with_custom(key, 1u32).unwrap_err().to_string();
         assert_eq!(error, format!("custom field {key:?}: the key is taken"));
     }
-    assert!(options().custom("k", Value::Int(1 << 64)).is_err());
+    assert!(options().with_custom("k", Value::Int(1 << 64)).is_err());
     for bytes in [&[][..], &[0, 0], &[0x81], &[0xFF], &[0x81; 200]] {
-        assert!(options().custom_cbor("k", bytes.to_vec()).is_err());
+        assert!(options().with_custom_cbor("k", bytes.to_vec()).is_err());
     }
 
     // Bytes have no order, so either is fine; what was refused left nothing behind.
     let bytes = Tensor::from_slice(&[1u8], &[1]).unwrap();
-    let big = options().zstd(0).endianness(Endianness::Big);
+    let big = options().with_zstd(0).with_endianness(Endianness::Big);
     builder.tensor_with("x", bytes, big).unwrap();
     let archive = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
     assert_eq!(archive.entries().len(), 2);
@@ -248,13 +248,13 @@ fn what_the_format_cannot_hold_is_refused_at_the_call() {
 fn the_worked_example_is_written_byte_for_byte() {
     let mut builder = Builder::new();
     let options = TensorOptions::new()
-        .endianness(Endianness::Big)
-        .custom("k", 7u32)
+        .with_endianness(Endianness::Big)
+        .with_custom("k", 7u32)
         .unwrap();
     let pair = Tensor::from_slice(&[1i16, 2], &[2]).unwrap();
     builder.tensor_with("w", pair, options).unwrap();
     let scalar = Tensor::new(DType::Bool, Shape::SCALAR, vec![1]).unwrap();
-    let options = TensorOptions::new().checksum(Algorithm::None);
+    let options = TensorOptions::new().with_checksum(Algorithm::None);
     builder.tensor_with("m", scalar, options).unwrap();
     let cases = test_data::cases("ztensor").unwrap();
     let example = cases.iter().find(|case| case.name == "example").unwrap();

@@ -2,8 +2,8 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tensor_core::SourceError;
-use ztensor_format::{Archive, Builder, DType, Kind, Order, Shape, Source, Tensor, WriteOptions};
+use tensor_core::{SourceError, TensorSpec};
+use ztensor_format::{Archive, Builder, DType, Kind, Shape, Source, Tensor, WriteOptions};
 
 fn builder_of(values: &[f32]) -> Builder {
     let mut builder = Builder::new();
@@ -35,7 +35,7 @@ fn a_failing_source_leaves_the_old_file_and_nothing_else() {
     let mut builder = builder_of(&[4.0]);
     let shape = Shape::new(&[1000]).unwrap();
     builder
-        .deferred("x", DType::F32, shape, Order::RowMajor, Failing(4000))
+        .deferred("x", TensorSpec::new(DType::F32, shape), Failing(4000))
         .unwrap();
     let error = builder.write_file(&path).unwrap_err();
     assert_eq!(error.kind(), Kind::Io);
@@ -69,7 +69,11 @@ fn an_archive_can_be_written_over_itself() {
         let (dtype, shape) = (entry.dtype().unwrap(), entry.shape().clone());
         let data = archive.data(entry).unwrap();
         builder
-            .deferred("renamed", dtype, shape, entry.order(), data)
+            .deferred(
+                "renamed",
+                TensorSpec::new(dtype, shape).with_order(entry.order()),
+                data,
+            )
             .unwrap();
     }
     builder.write_file(&path).unwrap();
@@ -147,7 +151,7 @@ fn a_source_that_changes_its_length_is_an_error_and_leaves_nothing() {
         let size = AtomicU64::new(400);
         let source = Stepping { size, grows };
         builder
-            .deferred("layer.w", DType::F32, shape, Order::RowMajor, source)
+            .deferred("layer.w", TensorSpec::new(DType::F32, shape), source)
             .unwrap();
         let error = builder.write_file(&path).unwrap_err();
         assert_eq!(error.kind(), Kind::Build);

@@ -1,9 +1,9 @@
 use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, Mutex};
 
-use tensor_core::SourceError;
+use tensor_core::{SourceError, TensorSpec};
 use ztensor_format::{
-    Archive, Builder, Bytes, DType, Encoding, Endianness, Kind, Order, Outcome, ReadOptions, Shape,
+    Archive, Builder, Bytes, DType, Encoding, Endianness, Kind, Outcome, ReadOptions, Shape,
     Source, Tensor, TensorOptions, VerifyOptions, WriteOptions,
 };
 
@@ -45,7 +45,7 @@ fn bytes_tensor(data: Vec<u8>) -> Tensor {
 
 fn compressed(data: Vec<u8>, level: i32) -> Bytes {
     let mut builder = Builder::new();
-    let options = TensorOptions::new().zstd(level);
+    let options = TensorOptions::new().with_zstd(level);
     builder
         .tensor_with("w", bytes_tensor(data), options)
         .unwrap();
@@ -150,7 +150,7 @@ fn an_entry_of_another_archive_is_refused() {
     let error = one
         .read_into(one.entries().get(0).unwrap(), &mut [0; 2])
         .unwrap_err();
-    assert_eq!(error.to_string(), "buffer of 2 bytes for a tensor of 3");
+    assert_eq!(error.to_string(), "tensor \"w\": a buffer of 2 bytes for 3");
 }
 
 #[test]
@@ -211,9 +211,7 @@ fn damage_comes_out_of_a_source_as_what_it_is() {
     builder
         .deferred(
             "copy",
-            DType::U8,
-            entry.shape().clone(),
-            Order::RowMajor,
+            TensorSpec::new(DType::U8, entry.shape().clone()),
             data,
         )
         .unwrap();
@@ -237,7 +235,7 @@ fn order_and_bytes_are_the_same_on_any_number_of_threads() {
         let len = [10, 700_000, 0, 3 << 20][i as usize % 4];
         let options = match i % 3 {
             0 => TensorOptions::new(),
-            _ => TensorOptions::new().zstd(1),
+            _ => TensorOptions::new().with_zstd(1),
         };
         let tensor = bytes_tensor(noise(len, i));
         builder
@@ -247,11 +245,11 @@ fn order_and_bytes_are_the_same_on_any_number_of_threads() {
     // One that is compressed as it is written, between others that are not.
     let large = bytes_tensor(noise(20 << 20, 99));
     builder
-        .tensor_with("large", large, TensorOptions::new().zstd(1))
+        .tensor_with("large", large, TensorOptions::new().with_zstd(1))
         .unwrap();
     let last = bytes_tensor(noise(1000, 100));
     builder
-        .tensor_with("last", last, TensorOptions::new().zstd(1))
+        .tensor_with("last", last, TensorOptions::new().with_zstd(1))
         .unwrap();
     let write = |threads| {
         let mut options = WriteOptions::default();
@@ -315,7 +313,7 @@ fn large_raw_tensors_are_checked_in_pieces() {
 fn big_endian_data_is_read_little() {
     let tensor = Tensor::from_slice(&[1u32, 0x0102_0304], &[2]).unwrap();
     let mut builder = Builder::new();
-    builder.defaults(TensorOptions::new().endianness(Endianness::Big));
+    builder.defaults(TensorOptions::new().with_endianness(Endianness::Big));
     builder.tensor("w", tensor.clone()).unwrap();
     let file = builder.to_vec().unwrap();
     assert_eq!(file[64..72], [0, 0, 0, 1, 1, 2, 3, 4]);

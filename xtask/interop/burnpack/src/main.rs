@@ -166,12 +166,13 @@ fn build(set: &Set) -> Builder {
     for tensor in &set.tensors {
         let shape = burnpack_format::Shape::new(&tensor.dims).expect("small");
         let data = burnpack_format::Bytes::from(tensor.data.clone());
-        builder
-            .coded(&tensor.name, tensor.code.clone(), shape, data)
-            .expect("sets can be written");
+        let mut options = burnpack_format::TensorOptions::new();
         if let Some(id) = tensor.param_id {
-            builder.param_id(&tensor.name, id).expect("just added");
+            options = options.with_param_id(id);
         }
+        builder
+            .coded_with(&tensor.name, tensor.code.clone(), shape, data, options)
+            .expect("sets can be written");
     }
     for (key, value) in &set.metadata {
         builder.metadata(key, value).expect("unique");

@@ -313,22 +313,21 @@ fn write_theirs(cases: &[Case]) -> Result<Vec<u8>> {
 fn write_ours(cases: &[Case]) -> Result<Vec<u8>> {
     let mut builder = Builder::new();
     for case in cases {
-        let mut options = TensorOptions::new()
-            .checksum(if case.crc32c {
+        let mut options = TensorOptions::new().with_checksum(if case.crc32c {
                 Algorithm::Crc32c
             } else {
                 Algorithm::None
             })
-            .endianness(if case.big {
+            .with_endianness(if case.big {
                 Endianness::Big
             } else {
                 Endianness::Little
             });
         if case.encoding == Encoding::Zstd {
-            options = options.zstd(0);
+            options = options.with_zstd(0);
         }
         for (key, value, _) in &case.custom {
-            options = options.custom(*key, value.clone())?;
+            options = options.with_custom(*key, value.clone())?;
         }
         builder.tensor_with(&case.name, tensor(case)?, options)?;
     }
@@ -420,7 +419,7 @@ fn damage(tally: &mut Tally) -> Result<()> {
 fn sha256(tally: &mut Tally) -> Result<()> {
     let case = case("w".into(), DType::F32, &[100], Encoding::Raw, false, true);
     let mut builder = Builder::new();
-    let options = TensorOptions::new().checksum(Algorithm::Sha256);
+    let options = TensorOptions::new().with_checksum(Algorithm::Sha256);
     builder.tensor_with("w", tensor(&case)?, options)?;
     let bytes = builder.to_vec()?;
     let mut reader = ZTensorReader::new(Cursor::new(&bytes))?;
