@@ -74,41 +74,49 @@ impl Chunk {
     }
 
     /// The type.
+    #[must_use]
     pub fn fourcc(&self) -> FourCc {
         self.fourcc
     }
 
     /// The name, which may be empty.
+    #[must_use]
     pub fn name(&self) -> &str {
         self.key.get(8..).unwrap_or_default()
     }
 
     /// The flags, unknown bits included.
+    #[must_use]
     pub fn flags(&self) -> u32 {
         self.flags
     }
 
     /// Whether the payload is compressed.
+    #[must_use]
     pub fn is_zstd(&self) -> bool {
         self.flags & ZSTD != 0
     }
 
     /// Absolute offset of the payload.
+    #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
     /// Bytes in the file.
+    #[must_use]
     pub fn length(&self) -> u64 {
         self.length
     }
 
     /// Bytes when decompressed.
+    #[must_use]
     pub fn ulen(&self) -> u64 {
         self.ulen
     }
 
     /// BLAKE3-256 of the decompressed payload.
+    #[must_use]
     pub fn blake3(&self) -> &[u8; 32] {
         &self.blake3
     }

@@ -11,6 +11,7 @@ impl DTypeCode {
     pub const PACKED: Self = Self(0x8000);
 
     /// The dtype, [`DType::Opaque`] for packed data, `None` for a code that 0.1 does not have.
+    #[must_use]
     pub const fn dtype(self) -> Option<DType> {
         Some(match self.0 {
             0 => DType::F16,
@@ -32,6 +33,7 @@ impl DTypeCode {
     }
 
     /// The code of a dtype, `None` if the format can't hold it.
+    #[must_use]
     pub const fn from_dtype(dtype: DType) -> Option<Self> {
         Some(Self(match dtype {
             DType::F16 => 0,

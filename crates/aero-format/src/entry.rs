@@ -30,31 +30,37 @@ impl<'a> Entry<'a> {
     }
 
     /// The name.
+    #[must_use]
     pub fn name(self) -> &'a str {
         self.index.tensors.names.get(self.ordinal)
     }
 
     /// The dtype code as stored.
+    #[must_use]
     pub fn dtype_code(self) -> DTypeCode {
         self.record().code
     }
 
     /// The dtype: [`DType::Opaque`] for packed data, `None` where the code is unknown.
+    #[must_use]
     pub fn dtype(self) -> Option<DType> {
         self.record().code.dtype()
     }
 
     /// The dims, outermost first.
+    #[must_use]
     pub fn shape(self) -> &'a Shape {
         self.index.tensors.shape(self.record())
     }
 
     /// Always row-major.
+    #[must_use]
     pub fn order(self) -> Order {
         Order::RowMajor
     }
 
     /// Absolute offset of the data in its file; 0 where that is a part of a set.
+    #[must_use]
     pub fn offset(self) -> u64 {
         if self.index.in_parts {
             return 0;
@@ -64,11 +70,13 @@ impl<'a> Entry<'a> {
     }
 
     /// Bytes that the tensor takes in the file: data_len, which may be more than it needs.
+    #[must_use]
     pub fn stored_len(self) -> Option<u64> {
         Some(self.record().data_len)
     }
 
     /// Bytes of the data, `None` where the dtype is unknown.
+    #[must_use]
     pub fn nbytes(self) -> Option<u64> {
         match self.dtype()? {
             DType::Opaque => Some(self.record().data_len),
@@ -77,26 +85,31 @@ impl<'a> Entry<'a> {
     }
 
     /// The shard that holds the data; in a set counted through all parts.
+    #[must_use]
     pub fn shard_id(self) -> u32 {
         self.record().shard_id
     }
 
     /// Offset of the data within its shard.
+    #[must_use]
     pub fn data_off(self) -> u64 {
         self.record().data_off
     }
 
     /// The flags; no bit has a meaning yet.
+    #[must_use]
     pub fn flags(self) -> u64 {
         self.index.tensors.flags(self.ordinal)
     }
 
     /// BLAKE3-256 of the data, where the index has it.
+    #[must_use]
     pub fn hash_b3(self) -> Option<&'a [u8; 32]> {
         self.index.tensors.hash(self.ordinal)
     }
 
     /// Which quantization descriptor of the JSON metadata describes the data.
+    #[must_use]
     pub fn quant_id(self) -> Option<i64> {
         self.index.tensors.quant_id(self.ordinal)
     }

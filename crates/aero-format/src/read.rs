@@ -168,31 +168,37 @@ impl Archive {
     /// assert_eq!(archive.entries().get(0).unwrap().name(), "w");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use]
     pub fn entries(&self) -> Entries<'_, Self> {
         Entries::of(self)
     }
 
     /// How many tensors there are.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.entry_count()
     }
 
     /// Whether there is no tensor.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The tensor of this name.
+    #[must_use]
     pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
         self.entry_at(self.index.tensors.names.find(name)?)
     }
 
     /// All chunks, in TOC order.
+    #[must_use]
     pub fn chunks(&self) -> &[Chunk] {
         &self.index.chunks
     }
 
     /// The chunk of this type and name.
+    #[must_use]
     pub fn chunk(&self, fourcc: FourCc, name: &str) -> Option<&Chunk> {
         self.index.chunk(fourcc, name)
     }
@@ -216,27 +222,32 @@ impl Archive {
     }
 
     /// The file's identity.
+    #[must_use]
     pub fn uuid(&self) -> &[u8; 16] {
         &self.index.header.uuid
     }
 
     /// The version of the format: always 0.1.
+    #[must_use]
     pub fn version(&self) -> Version {
         let (major, minor) = crate::layout::VERSION;
         Version::new(major.into(), minor.into())
     }
 
     /// Size of the file in bytes.
+    #[must_use]
     pub fn file_len(&self) -> u64 {
         self.source.size()
     }
 
     /// The file that is read, `None` where the bytes come from elsewhere.
+    #[must_use]
     pub fn file(&self) -> Option<&tensor_core::FileId> {
         self.source.file()
     }
 
     /// Whether this is the index of a set: tensors without weights.
+    #[must_use]
     pub fn is_in_parts(&self) -> bool {
         self.index.in_parts
     }
@@ -295,6 +306,7 @@ impl Archive {
 
     /// Everything that the index says about a tensor beyond the fields that the format writes,
     /// and `quant_params`.
+    #[must_use]
     pub fn extra(&self, entry: Entry<'_>) -> Vec<(String, Value)> {
         let pairs = entry.index.tensors.extra(entry.ordinal);
         let mut decoder = Decoder::new(pairs, self.options.limits.value_depth());

@@ -65,36 +65,43 @@ impl Set {
     }
 
     /// All tensors, in index order.
+    #[must_use]
     pub fn entries(&self) -> Entries<'_, Self> {
         Entries::of(self)
     }
 
     /// How many tensors there are.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.entry_count()
     }
 
     /// Whether there is no tensor.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The tensor of this name.
+    #[must_use]
     pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
         self.inner.index.entry(name)
     }
 
     /// The file of tensors and shards that the set starts from.
+    #[must_use]
     pub fn index(&self) -> &Archive {
         &self.inner.index
     }
 
     /// The set's own description of its model: `model.name`, `model.architecture`.
+    #[must_use]
     pub fn metadata(&self) -> &[MetaEntry] {
         &self.inner.metadata
     }
 
     /// The pair of the set's own description with this key.
+    #[must_use]
     pub fn metadata_entry(&self, key: &str) -> Option<&MetaEntry> {
         self.metadata().iter().find(|pair| pair.key() == key)
     }
@@ -112,6 +119,7 @@ impl Set {
     }
 
     /// Bytes of the JSON, the index and all parts that are there.
+    #[must_use]
     pub fn file_len(&self) -> u64 {
         let len = |file: &Listed| match &file.place {
             Place::Local(path) => fs::metadata(path).map_or(0, |metadata| metadata.len()),
@@ -123,6 +131,7 @@ impl Set {
     }
 
     /// The files of the set on this disk: its JSON, its index, its parts; some may be missing.
+    #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
         let parts = self.inner.parts.iter().map(|part| &part.file);
         let listed = core::iter::once(&self.inner.index_file).chain(parts);
@@ -136,6 +145,7 @@ impl Set {
     }
 
     /// How many shards each part has, in the order of the set.
+    #[must_use]
     pub fn part_shards(&self) -> impl ExactSizeIterator<Item = usize> {
         self.inner.parts.iter().map(|part| part.shards.len())
     }
@@ -149,12 +159,14 @@ impl Set {
     }
 
     /// The part that a tensor's shard is in, as the set names it; `None` where no part has it.
+    #[must_use]
     pub fn part_of(&self, entry: Entry<'_>) -> Option<&str> {
         let ordinal = *self.inner.shards.get(&entry.shard_id())?;
         self.inner.parts.get(ordinal).map(|part| &*part.name)
     }
 
     /// Everything else that index or part says about a tensor.
+    #[must_use]
     pub fn extra(&self, entry: Entry<'_>) -> Vec<(String, Value)> {
         self.inner.index.extra(entry)
     }
@@ -230,6 +242,7 @@ impl Set {
 
     /// The tensors that parts hold and the index does not list, each as the name of its part and
     /// its own. Opens every part; one that can't be opened is left out.
+    #[must_use]
     pub fn unlisted(&self) -> Vec<(String, String)> {
         let inner = &*self.inner;
         let mut unlisted = Vec::new();

@@ -30,26 +30,31 @@ impl<'a> Entry<'a> {
     }
 
     /// The position among the entries of its archive.
+    #[must_use]
     pub fn position(self) -> usize {
         self.position
     }
 
     /// The tensor's name.
+    #[must_use]
     pub fn name(self) -> &'a str {
         self.index.tensors.names.get(self.position)
     }
 
     /// The dtype as the file names it.
+    #[must_use]
     pub fn dtype_code(self) -> &'a DTypeCode {
         self.index.tensors.code(self.record().code)
     }
 
     /// The dtype: [`DType::Opaque`] for a quantized tensor, `None` where it is unknown.
+    #[must_use]
     pub fn dtype(self) -> Option<DType> {
         self.dtype_code().dtype()
     }
 
     /// The quantization scheme, where the tensor is quantized.
+    #[must_use]
     pub fn scheme(self) -> Option<&'a QuantScheme> {
         match self.dtype_code() {
             DTypeCode::QFloat(scheme) => Some(scheme),
@@ -58,6 +63,7 @@ impl<'a> Entry<'a> {
     }
 
     /// How a bool is held, where the tensor has bools.
+    #[must_use]
     pub fn bool_store(self) -> Option<BoolStore> {
         match self.dtype_code() {
             DTypeCode::Bool(store) => Some(*store),
@@ -66,32 +72,38 @@ impl<'a> Entry<'a> {
     }
 
     /// The id of the parameter that Burn saved. Several tensors may have the same.
+    #[must_use]
     pub fn param_id(self) -> Option<u64> {
         self.index.tensors.param_id(self.record())
     }
 
     /// The dims, outermost first.
+    #[must_use]
     pub fn shape(self) -> &'a Shape {
         self.index.tensors.shapes.get(self.record().shape)
     }
 
     /// Always row-major.
+    #[must_use]
     pub fn order(self) -> Order {
         Order::RowMajor
     }
 
     /// Absolute offset of the data.
+    #[must_use]
     pub fn offset(self) -> u64 {
         self.index.data_start.saturating_add(self.record().start)
     }
 
     /// Bytes that the data takes in the file; always known.
+    #[must_use]
     pub fn stored_len(self) -> Option<u64> {
         Some(self.len())
     }
 
     /// Bytes of the data as [`Archive::data`](crate::Archive::data) gives it, `None` where the dtype is
     /// unknown. Bools held in four bytes count four each.
+    #[must_use]
     pub fn nbytes(self) -> Option<u64> {
         self.dtype().map(|_| self.len())
     }

@@ -11,11 +11,13 @@ pub struct MetaEntry {
 
 impl MetaEntry {
     /// The key.
+    #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
     /// The value.
+    #[must_use]
     pub fn value(&self) -> &str {
         &self.value
     }
@@ -51,6 +53,7 @@ pub enum Scalar {
 
 impl Scalar {
     /// The kind's name in the file.
+    #[must_use]
     pub fn kind(&self) -> &str {
         match self {
             Self::Int(_) => "Int",
@@ -116,11 +119,13 @@ pub struct ScalarEntry {
 
 impl ScalarEntry {
     /// The name.
+    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The value.
+    #[must_use]
     pub fn value(&self) -> &Scalar {
         &self.value
     }

@@ -132,62 +132,74 @@ impl Archive {
 
     /// All tensors, in the order of their data. The file's index is sorted by name; the order of
     /// the data is the one that the writer was given. An iterator that also gives the one at a position.
+    #[must_use]
     pub fn entries(&self) -> Entries<'_, Self> {
         Entries::of(self)
     }
 
     /// How many tensors there are.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.entry_count()
     }
 
     /// Whether there is no tensor.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The tensor with this name.
+    #[must_use]
     pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
         self.entry_at(self.index.tensors.names.find(name)?)
     }
 
     /// All metadata, in file order.
+    #[must_use]
     pub fn metadata(&self) -> &[MetaEntry] {
         &self.index.metadata
     }
 
     /// The metadata with this key.
+    #[must_use]
     pub fn metadata_entry(&self, key: &str) -> Option<&MetaEntry> {
         self.index.find_metadata(key)
     }
 
     /// All scalars, in file order.
+    #[must_use]
     pub fn scalars(&self) -> &[ScalarEntry] {
         &self.index.scalars
     }
 
     /// The scalar with this name.
+    #[must_use]
     pub fn scalar(&self, name: &str) -> Option<&ScalarEntry> {
         self.index.find_scalar(name)
     }
 
     /// The version of the format: always 1. Which releases of Burn write such a file is its
     /// [`generation`](Self::generation).
+    #[must_use]
     pub fn version(&self) -> Version {
         u32::from(crate::layout::VERSION).into()
     }
 
     /// How the data lies: [`Layout::Aligned`] or [`Layout::Packed`].
+    #[must_use]
     pub fn layout(&self) -> Layout {
         self.index.layout
     }
 
     /// Which releases of Burn write such a file.
+    #[must_use]
     pub fn generation(&self) -> Generation {
         self.index.generation
     }
 
     /// Absolute offset of the data section.
+    #[must_use]
     pub fn data_start(&self) -> u64 {
         self.index.data_start
     }
@@ -197,16 +209,19 @@ impl Archive {
     }
 
     /// Size of the file in bytes.
+    #[must_use]
     pub fn file_len(&self) -> u64 {
         self.source.size()
     }
 
     /// The file that is read, `None` where the bytes come from elsewhere.
+    #[must_use]
     pub fn file(&self) -> Option<&tensor_core::FileId> {
         self.source.file()
     }
 
     /// Bytes after the last tensor, which no writer leaves.
+    #[must_use]
     pub fn trailing_bytes(&self) -> u64 {
         self.file_len().saturating_sub(self.index.data_end)
     }

@@ -69,27 +69,32 @@ const fn table(generation: Generation) -> &'static [DType] {
 
 impl DTypeCode {
     /// A code in a file of this generation.
+    #[must_use]
     pub const fn new(generation: Generation, code: u32) -> Self {
         Self { code, generation }
     }
 
     /// The number; one that a snapshot 0.3.0 spells out beyond 32 bits is `u32::MAX`.
+    #[must_use]
     pub const fn code(self) -> u32 {
         self.code
     }
 
     /// The generation whose table it is of.
+    #[must_use]
     pub const fn generation(self) -> Generation {
         self.generation
     }
 
     /// The dtype that the code stands for, `None` if the generation has no such code.
+    #[must_use]
     pub fn dtype(self) -> Option<DType> {
         let position = usize::try_from(self.code).ok()?;
         table(self.generation).get(position).copied()
     }
 
     /// Version 1's code of a dtype, `None` if it can't hold it.
+    #[must_use]
     pub fn from_dtype(dtype: DType) -> Option<Self> {
         let position = VERSION_1.iter().position(|&held| held == dtype)?;
         let code = u32::try_from(position).ok()?;

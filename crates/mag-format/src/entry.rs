@@ -43,42 +43,50 @@ impl<'a> Entry<'a> {
     }
 
     /// The tensor's key.
+    #[must_use]
     pub fn name(self) -> &'a str {
         self.index.tensors.names.get(self.ordinal)
     }
 
     /// The dtype code as stored.
+    #[must_use]
     pub fn dtype_code(self) -> DTypeCode {
         DTypeCode::new(self.index.generation, self.record().code)
     }
 
     /// The dtype, `None` where the code is unknown.
+    #[must_use]
     pub fn dtype(self) -> Option<DType> {
         self.dtype_code().dtype()
     }
 
     /// The dims, outermost first.
+    #[must_use]
     pub fn shape(self) -> &'a Shape {
         self.index.tensors.shapes.get(self.record().shape)
     }
 
     /// Always row-major.
+    #[must_use]
     pub fn order(self) -> Order {
         Order::RowMajor
     }
 
     /// Absolute offset of the data.
+    #[must_use]
     pub fn offset(self) -> u64 {
         self.record().offset
     }
 
     /// Bytes that the data takes in the file, `None` where the dtype is unknown and the file does
     /// not say.
+    #[must_use]
     pub fn stored_len(self) -> Option<u64> {
         self.record().len()
     }
 
     /// Bytes of the decoded data, `None` where the dtype is unknown.
+    #[must_use]
     pub fn nbytes(self) -> Option<u64> {
         self.dtype().and(self.stored_len())
     }

@@ -26,6 +26,7 @@ pub enum Generation {
 
 impl Generation {
     /// How people call it: `version 1`, `snapshot 0.1.0`, ...
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Version1 => "version 1",
@@ -36,6 +37,7 @@ impl Generation {
     }
 
     /// The version of the format: 1, or 0.1.0 to 0.3.0 of the snapshots.
+    #[must_use]
     pub const fn version(self) -> Version {
         match self {
             Self::Version1 => Version::of_one(VERSION),
@@ -46,6 +48,7 @@ impl Generation {
     }
 
     /// The number in the file: 1, 100, 200 or 300.
+    #[must_use]
     pub const fn number(self) -> u32 {
         match self {
             Self::Version1 => VERSION,

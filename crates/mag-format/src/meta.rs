@@ -74,11 +74,13 @@ pub struct MetaEntry {
 
 impl MetaEntry {
     /// The key.
+    #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
     /// The value.
+    #[must_use]
     pub fn value(&self) -> MetaValue {
         self.value
     }

@@ -28,6 +28,7 @@ pub enum Checksum {
 
 impl Checksum {
     /// `crc32c` or `crc32`.
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Crc32c => "crc32c",
@@ -151,54 +152,64 @@ impl Archive {
     /// assert_eq!(archive.entries().get(0).unwrap().name(), "w");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use]
     pub fn entries(&self) -> Entries<'_, Self> {
         Entries::of(self)
     }
 
     /// How many tensors there are.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.entry_count()
     }
 
     /// Whether there is no tensor.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The tensor with this key.
+    #[must_use]
     pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
         self.entry_at(self.index.tensors.names.find(name)?)
     }
 
     /// All metadata records, in record order. A snapshot has none; what it holds instead is in
     /// [`Snapshot::metadata`](crate::Snapshot::metadata).
+    #[must_use]
     pub fn metadata(&self) -> &[MetaEntry] {
         &self.index.metadata
     }
 
     /// The metadata record with this key.
+    #[must_use]
     pub fn metadata_entry(&self, key: &str) -> Option<&MetaEntry> {
         self.index.find_metadata(key)
     }
 
     /// The checksum that matched when the file was opened, `None` if it was not checked or, as in
     /// a snapshot 0.3.0, there is none.
+    #[must_use]
     pub fn checksum(&self) -> Option<Checksum> {
         self.index.checksum
     }
 
     /// The version of the format: 1, or 0.1.0 to 0.3.0 of a snapshot.
+    #[must_use]
     pub fn version(&self) -> Version {
         self.index.generation.version()
     }
 
     /// Which of magnetron's layouts the file has.
+    #[must_use]
     pub fn generation(&self) -> Generation {
         self.index.generation
     }
 
     /// What a snapshot says about itself beside its tensors, `None` for version 1.
     #[cfg(feature = "snapshots")]
+    #[must_use]
     pub fn snapshot(&self) -> Option<&crate::Snapshot> {
         self.index.snapshot.as_ref()
     }
@@ -212,11 +223,13 @@ impl Archive {
     }
 
     /// Size of the file in bytes.
+    #[must_use]
     pub fn file_len(&self) -> u64 {
         self.source.size()
     }
 
     /// The file that is read, `None` where the bytes come from elsewhere.
+    #[must_use]
     pub fn file(&self) -> Option<&tensor_core::FileId> {
         self.source.file()
     }

@@ -45,27 +45,32 @@ struct Writer {
 
 impl Snapshot {
     /// When the file was written.
+    #[must_use]
     pub fn timestamp(&self) -> &Timestamp {
         &self.timestamp
     }
 
     /// `magnetron_ver`, the release that wrote the file; snapshot 0.3.0 only.
+    #[must_use]
     pub fn magnetron_version(&self) -> Option<&str> {
         self.writer.as_ref().map(|writer| writer.magnetron.as_str())
     }
 
     /// `manifest_ver`, which is 1; snapshot 0.3.0 only.
+    #[must_use]
     pub fn manifest_version(&self) -> Option<u64> {
         self.writer.as_ref().map(|writer| writer.manifest)
     }
 
     /// `snapshot_ver` as the document has it, which no reader looks at; snapshot 0.3.0 only.
+    #[must_use]
     pub fn snapshot_version(&self) -> Option<&str> {
         self.writer.as_ref().map(|writer| writer.snapshot.as_str())
     }
 
     /// `usr_metadata`, in its order; snapshot 0.3.0 only. Values nest up to 998 levels deep, NaN
     /// and infinities are floats, and where a key was there twice the last value counts.
+    #[must_use]
     pub fn metadata(&self) -> &[(String, Value)] {
         &self.metadata
     }

@@ -30,6 +30,7 @@ impl<'a> Entry<'a> {
 
     /// The parts of the address joined with `.`, followed by `:` and the key for a statistic.
     /// Empty for the value of a Parameter file and for the tensor of a Tensor file.
+    #[must_use]
     pub fn name(self) -> &'a str {
         self.index.tensors.names.get(self.ordinal)
     }
@@ -52,6 +53,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The key of a statistic, `None` for a value.
+    #[must_use]
     pub fn stat(self) -> Option<&'a str> {
         match self.record().role {
             Role::Value(_) => None,
@@ -64,46 +66,55 @@ impl<'a> Entry<'a> {
     }
 
     /// Always `f32`: the format has no other dtype.
+    #[must_use]
     pub fn dtype(self) -> Option<DType> {
         Some(DType::F32)
     }
 
     /// The dims, first fastest, without trailing ones; the batch is the last one unless it is 1.
+    #[must_use]
     pub fn shape(self) -> &'a Shape {
         self.index.tensors.shape(self.ordinal)
     }
 
     /// The dims without the batch.
+    #[must_use]
     pub fn dims(self) -> &'a Shape {
         self.index.tensors.dims(self.ordinal)
     }
 
     /// The batch.
+    #[must_use]
     pub fn batch(self) -> u32 {
         self.record().batch
     }
 
     /// Whether the file stores dims of 1 at the end, which mean nothing and no writer leaves.
+    #[must_use]
     pub fn has_trailing_ones(self) -> bool {
         self.index.tensors.has_trailing_ones(self.ordinal)
     }
 
     /// Always column-major.
+    #[must_use]
     pub fn order(self) -> Order {
         Order::ColumnMajor
     }
 
     /// Absolute offset of the data.
+    #[must_use]
     pub fn offset(self) -> u64 {
         self.record().offset
     }
 
     /// Bytes that the data takes.
+    #[must_use]
     pub fn stored_len(self) -> Option<u64> {
         Some(self.len())
     }
 
     /// Bytes of the decoded data.
+    #[must_use]
     pub fn nbytes(self) -> Option<u64> {
         Some(self.len())
     }

@@ -26,6 +26,7 @@ pub enum DataType {
 
 impl DataType {
     /// The header's number.
+    #[must_use]
     pub const fn code(self) -> u32 {
         match self {
             Self::Shape => 0x0,
@@ -37,6 +38,7 @@ impl DataType {
     }
 
     /// The object that a number stands for.
+    #[must_use]
     pub const fn from_code(code: u32) -> Option<Self> {
         Some(match code {
             0x0 => Self::Shape,
@@ -49,6 +51,7 @@ impl DataType {
     }
 
     /// The name in the specification: `Model`, `Parameter`, ...
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Shape => "Shape",

@@ -36,16 +36,19 @@ pub struct Parameter<'a> {
 
 impl<'a> Parameter<'a> {
     /// The value.
+    #[must_use]
     pub fn value(&self) -> Entry<'a> {
         self.value
     }
 
     /// The statistics, in file order.
+    #[must_use]
     pub fn stats(&self) -> Entries<'a, Archive> {
         self.stats.clone()
     }
 
     /// The statistic with this key, such as `Adam.m1`.
+    #[must_use]
     pub fn stat(&self, key: &str) -> Option<Entry<'a>> {
         self.stats().find(|entry| entry.stat() == Some(key))
     }
@@ -109,6 +112,7 @@ pub struct Model<'a> {
 
 impl<'a> Model<'a> {
     /// The parameter at an address, such as `["enc", "W"]`.
+    #[must_use]
     pub fn get(&self, path: &[&str]) -> Option<Parameter<'a>> {
         let is_it =
             |entry: &Entry<'_>| entry.stat().is_none() && entry.path().eq(path.iter().copied());
@@ -189,6 +193,7 @@ impl Optimizer {
     }
 
     /// The integer with this key.
+    #[must_use]
     pub fn get_uint(&self, key: &str) -> Option<u32> {
         self.uints()
             .find(|&(known, _)| known == key)
@@ -196,6 +201,7 @@ impl Optimizer {
     }
 
     /// The float with this key.
+    #[must_use]
     pub fn get_float(&self, key: &str) -> Option<f32> {
         self.floats()
             .find(|&(known, _)| known == key)
@@ -203,6 +209,7 @@ impl Optimizer {
     }
 
     /// The class that the keys speak of; the file itself does not say it.
+    #[must_use]
     pub fn kind(&self) -> Option<OptimizerKind> {
         self.floats()
             .find_map(|(key, _)| OptimizerKind::from_prefix(key.split('.').next()?))
@@ -239,6 +246,7 @@ impl OptimizerKind {
     ];
 
     /// The class's name, which its keys start with.
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sgd => "SGD",

@@ -111,11 +111,13 @@ impl Archive {
     }
 
     /// Which object the file holds.
+    #[must_use]
     pub fn data_type(&self) -> DataType {
         self.index.data_type
     }
 
     /// The object, typed.
+    #[must_use]
     pub fn object(&self) -> Object<'_> {
         let first = self.entry_at(0);
         match (self.index.data_type, first, &self.index.shape) {
@@ -155,21 +157,25 @@ impl Archive {
     /// assert_eq!(archive.entries().get(0).unwrap().name(), "w");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use]
     pub fn entries(&self) -> Entries<'_, Self> {
         Entries::of(self)
     }
 
     /// How many tensors there are.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.entry_count()
     }
 
     /// Whether there is no tensor.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The first tensor of this name.
+    #[must_use]
     pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
         self.entry_at(self.index.tensors.names.find(name)?)
     }
@@ -182,22 +188,26 @@ impl Archive {
     }
 
     /// The version of the format: always 0.1.
+    #[must_use]
     pub fn version(&self) -> Version {
         let (major, minor) = crate::layout::VERSION;
         Version::new(major, minor)
     }
 
     /// Size of the file in bytes.
+    #[must_use]
     pub fn file_len(&self) -> u64 {
         self.source.size()
     }
 
     /// The file that is read, `None` where the bytes come from elsewhere.
+    #[must_use]
     pub fn file(&self) -> Option<&tensor_core::FileId> {
         self.source.file()
     }
 
     /// Bytes after the object; above 0 only where the options allow it.
+    #[must_use]
     pub fn trailing_bytes(&self) -> u64 {
         self.index.trailing_bytes
     }

@@ -115,12 +115,14 @@ impl DTypeCode {
     }
 
     /// The code that headers spell so; names are case-sensitive.
+    #[must_use]
     pub fn from_name(name: &str) -> Self {
         let known = KNOWN.iter().find(|(known, ..)| *known == name);
         known.map_or_else(|| Self::Unknown(name.into()), |(_, code, ..)| code.clone())
     }
 
     /// The code of a dtype, `None` where the format has none.
+    #[must_use]
     pub fn from_dtype(dtype: DType) -> Option<Self> {
         let mut known = KNOWN.iter().filter(|_| dtype != DType::Opaque);
         let found = known.find(|(.., known)| *known == dtype);
@@ -132,6 +134,7 @@ impl DTypeCode {
     }
 
     /// The name in headers.
+    #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::Unknown(name) => name,
@@ -140,12 +143,14 @@ impl DTypeCode {
     }
 
     /// Bits of an element, `None` where the name is unknown.
+    #[must_use]
     pub fn bits(&self) -> Option<u64> {
         self.known_as().map(|(_, _, bits, _)| *bits)
     }
 
     /// The dtype, `None` where the name is unknown; [`DType::Opaque`] for those narrower than a
     /// byte.
+    #[must_use]
     pub fn dtype(&self) -> Option<DType> {
         self.known_as().map(|(.., dtype)| *dtype)
     }

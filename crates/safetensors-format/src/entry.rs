@@ -25,48 +25,57 @@ impl<'a> Entry<'a> {
     }
 
     /// The position among the entries of its archive.
+    #[must_use]
     pub fn position(self) -> usize {
         crate::index::place(self.ordinal)
     }
 
     /// The tensor's name.
+    #[must_use]
     pub fn name(self) -> &'a str {
         self.index.tensors.names.get(self.position())
     }
 
     /// The dtype as the header spells it.
+    #[must_use]
     pub fn dtype_code(self) -> &'a DTypeCode {
         self.index.tensors.code(self.record())
     }
 
     /// The dtype, `None` where its name is unknown; [`DType::Opaque`] where elements are narrower
     /// than a byte.
+    #[must_use]
     pub fn dtype(self) -> Option<DType> {
         let known = DTypeCode::at(self.record().code);
         known.map(|(_, dtype)| dtype)
     }
 
     /// The dims, outermost first.
+    #[must_use]
     pub fn shape(self) -> &'a Shape {
         self.index.tensors.shapes.get(self.record().shape)
     }
 
     /// Always row-major.
+    #[must_use]
     pub fn order(self) -> Order {
         Order::RowMajor
     }
 
     /// Absolute offset of the data.
+    #[must_use]
     pub fn offset(self) -> u64 {
         self.index.data_start.saturating_add(self.record().begin)
     }
 
     /// Bytes that the data takes in the file, known whatever the dtype.
+    #[must_use]
     pub fn stored_len(self) -> Option<u64> {
         Some(self.len())
     }
 
     /// Bytes of the data, which is stored as it is.
+    #[must_use]
     pub fn nbytes(self) -> Option<u64> {
         Some(self.len())
     }

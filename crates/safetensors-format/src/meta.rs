@@ -15,11 +15,13 @@ pub struct MetaEntry {
 
 impl MetaEntry {
     /// The key.
+    #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
     /// The value.
+    #[must_use]
     pub fn value(&self) -> &str {
         &self.value
     }
@@ -49,16 +51,19 @@ pub struct Extra<'a> {
 
 impl<'a> Extra<'a> {
     /// The key.
+    #[must_use]
     pub fn key(&self) -> &'a str {
         self.key
     }
 
     /// The value's JSON, as it is in the header.
+    #[must_use]
     pub fn json(&self) -> &'a str {
         self.json
     }
 
     /// The value. One that nests deeper than a thousand levels is given as the text of its JSON.
+    #[must_use]
     pub fn value(&self) -> Value {
         json::decode(self.json)
     }

@@ -116,46 +116,55 @@ impl Archive {
 
     /// All tensors, in the order of the header, which need not be that of the data: an iterator that also
     /// gives the one at a position.
+    #[must_use]
     pub fn entries(&self) -> Entries<'_, Self> {
         Entries::of(self)
     }
 
     /// How many tensors there are.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.entry_count()
     }
 
     /// Whether there is no tensor.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The tensor of this name.
+    #[must_use]
     pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
         self.entry_at(self.index.tensors.names.find(name)?)
     }
 
     /// The pairs of `__metadata__`, in the order of the header.
+    #[must_use]
     pub fn metadata(&self) -> &[MetaEntry] {
         &self.index.metadata
     }
 
     /// The pair of `__metadata__` with this key.
+    #[must_use]
     pub fn metadata_entry(&self, key: &str) -> Option<&MetaEntry> {
         self.index.find_metadata(key)
     }
 
     /// Where the header ends and the data begins.
+    #[must_use]
     pub fn data_start(&self) -> u64 {
         self.index.data_start
     }
 
     /// Size of the file in bytes.
+    #[must_use]
     pub fn file_len(&self) -> u64 {
         self.source.size()
     }
 
     /// The file that is read, `None` where the bytes come from elsewhere.
+    #[must_use]
     pub fn file(&self) -> Option<&tensor_core::FileId> {
         self.source.file()
     }

@@ -169,21 +169,25 @@ impl Set {
 
     /// All tensors that the index names, shard by shard, each in the order of its header: an iterator that
     /// also gives the one at a position.
+    #[must_use]
     pub fn entries(&self) -> Entries<'_, Self> {
         Entries::of(self)
     }
 
     /// How many tensors there are.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.entry_count()
     }
 
     /// Whether there is no tensor.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The tensor of this name.
+    #[must_use]
     pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
         let name_at = |at| self.entry_at(at).map_or("", Entry::name);
         self.entry_at(self.inner.names.find_at(name_at, name)?)
@@ -191,11 +195,13 @@ impl Set {
 
     /// The pairs of `__metadata__` of all shards. Of a key to which shards give several values there is
     /// the first; [`oddities`](Self::oddities) say so.
+    #[must_use]
     pub fn metadata(&self) -> &[MetaEntry] {
         &self.inner.metadata
     }
 
     /// The pair of that metadata with this key.
+    #[must_use]
     pub fn metadata_entry(&self, key: &str) -> Option<&MetaEntry> {
         self.metadata().iter().find(|pair| pair.key() == key)
     }
@@ -207,11 +213,13 @@ impl Set {
     }
 
     /// The names of the shards, as the index has them.
+    #[must_use]
     pub fn shards(&self) -> impl ExactSizeIterator<Item = &str> {
         self.inner.shards.iter().map(|shard| &*shard.name)
     }
 
     /// The shard that a tensor is in.
+    #[must_use]
     pub fn shard_of(&self, entry: Entry<'_>) -> Option<&str> {
         self.inner.shard(entry).map(|shard| &*shard.name)
     }
@@ -240,6 +248,7 @@ impl Set {
     }
 
     /// The files of the set: the index, then the shards, whether they are there or not.
+    #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
         let shards = self.inner.shards.iter().map(|shard| shard.path.clone());
         core::iter::once(self.inner.path.clone())
@@ -248,6 +257,7 @@ impl Set {
     }
 
     /// The files that are read, by what they are and not by their names.
+    #[must_use]
     pub fn file_ids(&self) -> Vec<FileId> {
         let archives = self
             .inner
@@ -271,12 +281,14 @@ impl Set {
 
     /// What is odd, and no fault of the set: a `total_size` that isn't the tensors', shards in the folder
     /// that the index doesn't name, metadata that differs from shard to shard.
+    #[must_use]
     pub fn oddities(&self) -> &[String] {
         &self.inner.oddities
     }
 
     /// What a reader that [salvages](ReadOptions::salvage) went past: shards that are missing or damaged,
     /// tensors that are not where the index has them.
+    #[must_use]
     pub fn faults(&self) -> &[Error] {
         &self.inner.faults
     }

@@ -380,6 +380,7 @@ impl Builder {
 
     /// Whether the data gets another order than the calls had, so that all of it is aligned; the
     /// header keeps theirs.
+    #[must_use]
     pub fn data_reordered(&self) -> bool {
         self.is_unaligned(0..self.tensors.len())
     }

@@ -100,6 +100,7 @@ impl AlignedBytes {
     }
 
     /// The bytes.
+    #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         #[allow(
             clippy::infallible_destructuring_match,

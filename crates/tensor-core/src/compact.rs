@@ -46,6 +46,7 @@ impl<'a, A: HasEntries + ?Sized> Entries<'a, A> {
     }
 
     /// The entry at a position, counted from the first one that is still to come.
+    #[must_use]
     pub fn get(&self, position: usize) -> Option<A::Entry<'a>> {
         let at = self.range.start.checked_add(position)?;
         if at >= self.range.end {
@@ -83,16 +84,19 @@ impl<'a, A: HasEntries + ?Sized> Entries<'a, A> {
     }
 
     /// The first entry that is still to come.
+    #[must_use]
     pub fn first(&self) -> Option<A::Entry<'a>> {
         self.get(0)
     }
 
     /// Whether no entry is still to come.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }
 
     /// The same entries once more, as a slice has it.
+    #[must_use]
     pub fn iter(&self) -> Self {
         self.clone()
     }
@@ -225,6 +229,7 @@ impl Names {
     }
 
     /// Bytes of the text of all names so far.
+    #[must_use]
     pub fn text_len(&self) -> usize {
         self.text.len()
     }
@@ -243,6 +248,7 @@ impl Names {
     }
 
     /// The name at a position; empty after the last one.
+    #[must_use]
     pub fn get(&self, position: usize) -> &str {
         let end = self.ends.get(position).copied().unwrap_or(0);
         let before = position.checked_sub(1);
@@ -298,21 +304,25 @@ impl Names {
     }
 
     /// The position of a name.
+    #[must_use]
     pub fn find(&self, name: &str) -> Option<usize> {
         self.table.find_at(|at| self.get(at), name)
     }
 
     /// How many names there are.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
     /// Whether there is none.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
     /// Bytes that all names take, with the table of them.
+    #[must_use]
     pub fn memory(&self) -> u64 {
         let names = (self.ends.len() as u64).saturating_mul(Self::MEMORY);
         names.saturating_add(self.text.len() as u64)
@@ -392,6 +402,7 @@ impl Shapes {
     }
 
     /// The shape of an id of this list.
+    #[must_use]
     pub fn get(&self, id: ShapeId) -> &Shape {
         static SCALAR: Shape = Shape::SCALAR;
         let at = usize::try_from(id.0).ok();
@@ -405,6 +416,7 @@ impl Shapes {
     }
 
     /// Bytes that all shapes take.
+    #[must_use]
     pub fn memory(&self) -> u64 {
         let shapes = size_of_val::<[Shape]>(&self.shapes) as u64;
         shapes.saturating_add(self.heap)

@@ -89,6 +89,7 @@ impl DType {
     /// assert_eq!(DType::BF16.size(), Some(2));
     /// assert_eq!(DType::Opaque.size(), None);
     /// ```
+    #[must_use]
     pub const fn size(self) -> Option<u64> {
         Some(match self {
             Self::Bool
@@ -109,6 +110,7 @@ impl DType {
 
     /// Bytes of the unit that a byte-order swap reverses: the element, or half of a complex one.
     /// 1 where there is nothing to swap.
+    #[must_use]
     pub const fn swap_size(self) -> usize {
         match self {
             Self::U16 | Self::I16 | Self::F16 | Self::BF16 => 2,
@@ -119,6 +121,7 @@ impl DType {
     }
 
     /// The name used in listings: `f32`, `bf16`, `bool`, ...
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bool => "bool",
@@ -152,6 +155,7 @@ impl DType {
     /// assert!(DType::ALL.iter().all(|&dtype| DType::from_name(dtype.name()) == Some(dtype)));
     /// assert_eq!(DType::from_name("float"), None);
     /// ```
+    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|dtype| dtype.name() == name)
     }
@@ -166,6 +170,7 @@ impl DType {
     /// assert_eq!(DType::from_spelling("torch.int8"), Some(DType::I8));
     /// assert_eq!(DType::from_spelling("number"), None);
     /// ```
+    #[must_use]
     pub fn from_spelling(text: &str) -> Option<Self> {
         let text = text.to_ascii_lowercase();
         let libraries = ["torch.", "numpy.", "np.", "jnp.", "tf."];
@@ -197,11 +202,13 @@ impl DType {
     }
 
     /// Whether values are floating-point numbers that casts can read and write; complex ones are not.
+    #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::BF16 | Self::F32 | Self::F64) || self.is_float8()
     }
 
     /// Whether values are floating-point numbers of 8 bits.
+    #[must_use]
     pub const fn is_float8(self) -> bool {
         matches!(
             self,
@@ -216,11 +223,13 @@ impl DType {
     /// assert!(DType::F8E4M3.is_number() && DType::Bool.is_number());
     /// assert!(!DType::C64.is_number() && !DType::Opaque.is_number());
     /// ```
+    #[must_use]
     pub const fn is_number(self) -> bool {
         self.is_float() || self.is_integer() || matches!(self, Self::Bool)
     }
 
     /// Whether values are integers; `bool` is not.
+    #[must_use]
     pub const fn is_integer(self) -> bool {
         matches!(
             self,

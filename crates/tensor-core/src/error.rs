@@ -26,6 +26,7 @@ pub struct At {
 
 impl At {
     /// A place outside of any record.
+    #[must_use]
     pub const fn new(offset: u64, field: &'static str) -> Self {
         Self {
             offset,
@@ -74,6 +75,7 @@ pub enum Kind {
 
 impl Kind {
     /// A stable lower-case word for listings.
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Invalid => "invalid",
@@ -327,6 +329,7 @@ impl SourceError {
     }
 
     /// Whose fault it is: a codec's word where there is one, else that of the system or the source.
+    #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
             Self::Codec(error) => error.kind(),
@@ -338,6 +341,7 @@ impl SourceError {
     }
 
     /// What a codec calls the broken rule, what is unsupported, or the limit.
+    #[must_use]
     pub fn rule_id(&self) -> Option<&'static str> {
         match self {
             Self::Codec(error) => error.rule_id(),
@@ -346,6 +350,7 @@ impl SourceError {
     }
 
     /// Where a codec found it, in the file that it decodes.
+    #[must_use]
     pub fn at(&self) -> Option<At> {
         match self {
             Self::Codec(error) => error.at(),
@@ -354,6 +359,7 @@ impl SourceError {
     }
 
     /// The tensor that a codec says it is about.
+    #[must_use]
     pub fn tensor(&self) -> Option<&str> {
         match self {
             Self::Codec(error) => error.tensor(),

@@ -76,6 +76,7 @@ impl NameTable {
     pub const MEMORY: u64 = 2 * size_of::<Slot>() as u64;
 
     /// An empty table with room for so many names.
+    #[must_use]
     pub fn with_capacity(names: usize) -> Self {
         Self {
             slots: alloc::vec![Slot::FREE; slots_for(names)],

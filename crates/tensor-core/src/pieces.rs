@@ -16,6 +16,7 @@ impl PieceId {
     pub const EMPTY: Self = Self(u32::MAX);
 
     /// Whether it is the empty piece.
+    #[must_use]
     pub fn is_empty(self) -> bool {
         self == Self::EMPTY
     }

@@ -18,6 +18,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// The word in listings: `ok`, `failed`, `not_covered`, `unsupported`.
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -107,16 +108,19 @@ impl Report {
     }
 
     /// Whether any check failed.
+    #[must_use]
     pub fn has_failed(&self) -> bool {
         self.count(Outcome::Failed) > 0
     }
 
     /// Whether anything could not be interpreted.
+    #[must_use]
     pub fn has_unsupported(&self) -> bool {
         self.count(Outcome::Unsupported) > 0
     }
 
     /// How many checks had this outcome.
+    #[must_use]
     pub fn count(&self, outcome: Outcome) -> usize {
         self.items
             .iter()

@@ -48,6 +48,7 @@ impl Shape {
     };
 
     /// Bytes of memory that the dims take outside of the value itself.
+    #[must_use]
     pub fn heap_bytes(&self) -> u64 {
         match &self.dims {
             Dims::Inline { .. } => 0,
@@ -78,6 +79,7 @@ impl Shape {
     }
 
     /// The dims, outermost first.
+    #[must_use]
     pub fn dims(&self) -> &[u64] {
         match &self.dims {
             Dims::Inline { len, dims } => dims.get(..usize::from(*len)).unwrap_or_default(),
@@ -86,11 +88,13 @@ impl Shape {
     }
 
     /// Number of dims; 0 for a scalar.
+    #[must_use]
     pub fn rank(&self) -> usize {
         self.dims().len()
     }
 
     /// Number of elements: the product of the dims.
+    #[must_use]
     pub const fn elements(&self) -> u64 {
         self.elements
     }
@@ -111,6 +115,7 @@ impl Shape {
     }
 
     /// The same dims, last first.
+    #[must_use]
     pub fn reversed(&self) -> Self {
         let mut reversed = self.clone();
         match &mut reversed.dims {
@@ -126,6 +131,7 @@ impl Shape {
 
     /// Whether row-major and column-major bytes are the same: at most one dim is above 1, or
     /// there is no element at all.
+    #[must_use]
     pub fn is_order_free(&self) -> bool {
         self.elements == 0 || self.dims().iter().filter(|&&dim| dim > 1).count() <= 1
     }
@@ -192,6 +198,7 @@ pub enum Order {
 
 impl Order {
     /// `"C"` or `"F"`, the letters NumPy uses.
+    #[must_use]
     pub const fn letter(self) -> &'static str {
         match self {
             Self::RowMajor => "C",

@@ -404,6 +404,7 @@ mod file {
         }
 
         /// The path given to [`open`](Self::open).
+        #[must_use]
         pub fn path(&self) -> &Path {
             &self.path
         }

@@ -27,6 +27,7 @@ pub enum Value {
 
 impl Value {
     /// The text, if it is one.
+    #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -42,6 +43,7 @@ impl Value {
     /// assert_eq!(Value::from(u64::MAX).as_i64(), None);
     /// assert_eq!(Value::from("7").as_i64(), None);
     /// ```
+    #[must_use]
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Int(value) => i64::try_from(*value).ok(),
@@ -50,6 +52,7 @@ impl Value {
     }
 
     /// The integer, if it is one of at least 0 that fits; a float is none.
+    #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             Self::Int(value) => u64::try_from(*value).ok(),
@@ -65,6 +68,7 @@ impl Value {
     /// assert_eq!(Value::from(3i64).as_f64(), Some(3.0));
     /// assert_eq!(Value::Null.as_f64(), None);
     /// ```
+    #[must_use]
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Self::Float(value) => Some(*value),
@@ -76,6 +80,7 @@ impl Value {
     }
 
     /// True or false, if it is one of them.
+    #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
@@ -84,6 +89,7 @@ impl Value {
     }
 
     /// The bytes, if it is bytes; text is none.
+    #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Bytes(bytes) => Some(bytes),
@@ -92,6 +98,7 @@ impl Value {
     }
 
     /// The items, if it is a list.
+    #[must_use]
     pub fn as_list(&self) -> Option<&[Self]> {
         match self {
             Self::List(items) => Some(items),
@@ -100,6 +107,7 @@ impl Value {
     }
 
     /// The pairs of key and value, if it is a map.
+    #[must_use]
     pub fn as_map(&self) -> Option<&[(Self, Self)]> {
         match self {
             Self::Map(pairs) => Some(pairs),
@@ -114,6 +122,7 @@ impl Value {
     /// assert_eq!(Value::Null.depth(), 0);
     /// assert_eq!(Value::List(vec![Value::List(vec![]), Value::Null]).depth(), 2);
     /// ```
+    #[must_use]
     pub fn depth(&self) -> usize {
         self.walk().map(|(depth, _)| depth).max().unwrap_or(0)
     }
@@ -149,6 +158,7 @@ impl Value {
     }
 
     /// The value of the first text key `key`, if this is a map that has it.
+    #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         match self {
             Self::Map(pairs) => pairs

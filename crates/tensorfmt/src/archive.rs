@@ -276,6 +276,7 @@ impl Archive {
     }
 
     /// The format.
+    #[must_use]
     pub fn format(&self) -> Format {
         macro_rules! kind {
             (() $([
@@ -294,16 +295,19 @@ impl Archive {
     }
 
     /// Whether it is several files.
+    #[must_use]
     pub fn is_set(&self) -> bool {
         with_inner!(self, archive => archive.is_several())
     }
 
     /// The format's version or generation, as people name it.
+    #[must_use]
     pub fn version(&self) -> String {
         with_inner!(self, archive => archive.version_name())
     }
 
     /// Size of the file in bytes.
+    #[must_use]
     pub fn file_len(&self) -> u64 {
         with_inner!(self, archive => archive.file_len())
     }
@@ -315,21 +319,25 @@ impl Archive {
 
     /// Every file that is read, by what it is and not by its name: one, or all those of a set that are
     /// there. Empty where the bytes come from elsewhere.
+    #[must_use]
     pub fn files(&self) -> Vec<FileId> {
         with_inner!(self, archive => archive.read_files())
     }
 
     /// All tensors, in file order: an iterator that also gives the one at a position.
+    #[must_use]
     pub fn entries(&self) -> Entries<'_, Self> {
         Entries::of(self)
     }
 
     /// How many tensors there are.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.entry_count()
     }
 
     /// Whether there is no tensor.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -341,6 +349,7 @@ impl Archive {
 
     /// File-level metadata, in file order: all that can be read, see
     /// [`metadata_fault`](Self::metadata_fault).
+    #[must_use]
     pub fn metadata(&self) -> Vec<(String, Value)> {
         with_inner!(self, archive => archive.metadata_pairs())
     }
@@ -356,6 +365,7 @@ impl Archive {
     /// assert_eq!(archive.metadata_value("step").unwrap().as_str(), Some("7"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use]
     pub fn metadata_value(&self, key: &str) -> Option<Value> {
         let pairs = self.metadata().into_iter();
         pairs
@@ -366,35 +376,41 @@ impl Archive {
 
     /// Why [`metadata`](Self::metadata) lacks some, where it does: a chunk of an AERO file that is
     /// damaged or beyond a limit, a part of a set that is not there.
+    #[must_use]
     pub fn metadata_fault(&self) -> Option<Error> {
         with_inner!(self, archive => archive.metadata_fault())
     }
 
     /// Tensors that are there and that no entry is for: what a part of a set holds and its index doesn't
     /// list, each with the name of its part. Opens every part.
+    #[must_use]
     pub fn unlisted(&self) -> Vec<(String, String)> {
         with_inner!(self, archive => archive.unlisted_tensors())
     }
 
     /// What is odd about the files of a set, and no fault: shards that its index doesn't name, a total
     /// size that is wrong.
+    #[must_use]
     pub fn oddities(&self) -> &[String] {
         with_inner!(self, archive => archive.odd_facts())
     }
 
     /// What [`salvage`](ReadOptions::salvage) went past when a set was opened: parts that are missing or
     /// damaged, tensors that are not where its index has them.
+    #[must_use]
     pub fn faults(&self) -> Vec<String> {
         with_inner!(self, archive => archive.faults_passed())
     }
 
     /// The part of a set that holds a tensor's bytes, as the set names it; `None` where they are in the
     /// file itself.
+    #[must_use]
     pub fn part_of(&self, entry: Entry<'_>) -> Option<&str> {
         with_both!(self, entry, (archive, entry) => archive.part_name(entry), else None)
     }
 
     /// Facts about the file as a whole that are no metadata, under the keys of listings.
+    #[must_use]
     pub fn facts(&self) -> Vec<(&'static str, Value)> {
         with_inner!(self, archive => archive.facts())
     }
@@ -507,6 +523,7 @@ impl Archive {
     }
 
     /// The error for a name that isn't there, with up to three near ones.
+    #[must_use]
     pub fn no_such_tensor(&self, name: &str) -> Error {
         let mut near: Vec<(usize, &str)> = Vec::new();
         let entries = self.entries();
@@ -589,16 +606,19 @@ fn distance(a: &str, b: &str) -> usize {
 
 impl<'a> Entry<'a> {
     /// The name.
+    #[must_use]
     pub fn name(self) -> &'a str {
         with_inner!(self, entry => entry.name())
     }
 
     /// The dtype, `None` where it is unknown.
+    #[must_use]
     pub fn dtype(self) -> Option<DType> {
         with_inner!(self, entry => entry.dtype())
     }
 
     /// The dtype's name in listings: ours where it is known, else the file's.
+    #[must_use]
     pub fn dtype_name(self) -> Cow<'a, str> {
         if let Some(dtype) = self.dtype().filter(|&dtype| dtype != DType::Opaque) {
             return Cow::Borrowed(dtype.name());
@@ -607,54 +627,64 @@ impl<'a> Entry<'a> {
     }
 
     /// The dims, outermost first.
+    #[must_use]
     pub fn shape(self) -> &'a Shape {
         with_inner!(self, entry => entry.shape())
     }
 
     /// Which dim varies fastest in the stored bytes.
+    #[must_use]
     pub fn order(self) -> Order {
         with_inner!(self, entry => entry.order())
     }
 
     /// Absolute offset of the stored bytes.
+    #[must_use]
     pub fn offset(self) -> u64 {
         with_inner!(self, entry => entry.offset())
     }
 
     /// Bytes that the tensor takes in the file, `None` where that is unknown.
+    #[must_use]
     pub fn stored_len(self) -> Option<u64> {
         with_inner!(self, entry => entry.stored_bytes())
     }
 
     /// Bytes of the decoded data, `None` where that is unknown.
+    #[must_use]
     pub fn nbytes(self) -> Option<u64> {
         with_inner!(self, entry => entry.nbytes())
     }
 
     /// How the bytes are stored: `raw` or the format's own word.
+    #[must_use]
     pub fn encoding(self) -> Cow<'a, str> {
         with_inner!(self, entry => DescribeEntry::encoding(entry))
     }
 
     /// What only this format says about a tensor, under the keys of listings.
+    #[must_use]
     pub fn extras(self) -> Vec<(&'static str, Value)> {
         with_inner!(self, entry => DescribeEntry::extras(entry))
     }
 
     /// The same for people: of what the file says once for many entries, and at length, it says how long it
     /// is. Takes little, however many entries there are.
+    #[must_use]
     pub fn extras_in_short(self) -> Vec<(&'static str, Value)> {
         with_inner!(self, entry => DescribeEntry::extras_in_short(entry))
     }
 
     /// The object of the file that this is a part of, where there is one: what the file says about it, all of
     /// its parts say.
+    #[must_use]
     pub fn object(self) -> Option<&'a str> {
         with_inner!(self, entry => DescribeEntry::object_name(entry))
     }
 
     /// Whether the object that this is a part of, and that of another entry, are said to be the same; `false`
     /// also where there is none, or it takes more than a comparison of bytes to tell.
+    #[must_use]
     pub fn says_as(self, other: Entry<'_>) -> bool {
         match (self, other) {
             #[cfg(feature = "ztensor")]
@@ -664,6 +694,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Whether the file says more about the object that this is a part of than each part should repeat.
+    #[must_use]
     pub fn is_said_at_length(self) -> bool {
         self.said_once() > 1 << 16
     }

@@ -109,6 +109,7 @@ formats! { define! () }
 
 impl Target {
     /// The target with this [`name`](Self::name).
+    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .iter()
@@ -139,6 +140,7 @@ impl Target {
     }
 
     /// Whether the target can hold elements of this dtype.
+    #[must_use]
     pub fn holds(self, dtype: DType) -> bool {
         targets::capabilities(self).is_some_and(|target| (target.holds)(dtype))
     }
@@ -219,6 +221,7 @@ impl BurnpackGeneration {
     pub const ALL: &'static [Self] = &[Self::V0_20, Self::V0_21, Self::V0_22];
 
     /// The release: `0.20`, `0.21`, `0.22`.
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::V0_20 => "0.20",
@@ -228,6 +231,7 @@ impl BurnpackGeneration {
     }
 
     /// The one with this [`name`](Self::name).
+    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let mut all = Self::ALL.iter().copied();
         all.find(|generation| generation.name() == name)
@@ -312,6 +316,7 @@ pub enum LossKind {
 
 impl LossKind {
     /// The word in listings.
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tensor => "tensor",
@@ -327,6 +332,7 @@ impl LossKind {
     }
 
     /// Whether something of the model itself is lost, which a strict conversion refuses.
+    #[must_use]
     pub const fn is_of_model(self) -> bool {
         !matches!(self, Self::Checksum | Self::Generation)
     }
@@ -407,43 +413,51 @@ pub struct Plan {
 
 impl Plan {
     /// Everything that will not be in the target.
+    #[must_use]
     pub fn losses(&self) -> &[Loss] {
         &self.losses
     }
 
     /// Options that changed nothing of what they could have changed, or a part of it.
+    #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 
     /// What became of the cast that was asked for, if one was.
+    #[must_use]
     pub fn cast(&self) -> Option<&CastReport> {
         self.cast.as_ref()
     }
 
     /// What became of each [`Model::cast`] of some tensors, in their order.
+    #[must_use]
     pub fn casts(&self) -> &[CastReport] {
         &self.casts
     }
 
     /// What the plan writes.
+    #[must_use]
     pub fn target(&self) -> Target {
         self.target
     }
 
     /// Whether the data gets another order than the tensors have, so that all of it is aligned, as in
     /// a safetensors file whose narrow tensors come first; the listing keeps theirs.
+    #[must_use]
     pub fn data_reordered(&self) -> bool {
         self.writer.data_reordered()
     }
 
     /// Bytes of tensor data that will be written, for a progress bar.
+    #[must_use]
     pub fn data_len(&self) -> u64 {
         self.data_len
     }
 
     /// How long the file will be, where that is known before it is written: not of compressed data. Of a
     /// set it is all files together, but for their indices.
+    #[must_use]
     pub fn encoded_len(&self) -> Option<u64> {
         self.writer.encoded_len(self.data_len)
     }

@@ -102,6 +102,7 @@ fn refusals(refusals: &[Refusal]) -> String {
 
 impl Error {
     /// Whose fault it is.
+    #[must_use]
     pub fn kind(&self) -> Kind {
         if let Some(error) = self.of_codec() {
             return error.kind();
@@ -124,16 +125,19 @@ impl Error {
     }
 
     /// Whether the file is well-formed, but this build can't interpret or hold it.
+    #[must_use]
     pub fn is_unsupported(&self) -> bool {
         self.kind() == Kind::Unsupported
     }
 
     /// Whether the file exceeds a limit that the caller can raise.
+    #[must_use]
     pub fn is_limit(&self) -> bool {
         self.kind() == Kind::Limit
     }
 
     /// The stable name of the rule that the file breaks, or of what is unsupported.
+    #[must_use]
     pub fn rule_id(&self) -> Option<&'static str> {
         if let Some(error) = self.of_codec() {
             return error.rule_id();
@@ -148,6 +152,7 @@ impl Error {
     }
 
     /// Where in the file it went wrong.
+    #[must_use]
     pub fn at(&self) -> Option<At> {
         if let Some(error) = self.of_codec() {
             return error.at();
@@ -161,6 +166,7 @@ impl Error {
     }
 
     /// The tensor that it is about, where one is known.
+    #[must_use]
     pub fn tensor(&self) -> Option<&str> {
         if let Some(error) = self.of_codec() {
             return error.tensor();

@@ -58,6 +58,7 @@ impl Format {
     pub const DETECT_LEN: usize = 64;
 
     /// The format with this [`name`](Self::name).
+    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .iter()
@@ -98,6 +99,7 @@ impl Format {
     /// assert_eq!(Format::detect(b"MAG!\x01\0\0\0", 24, None), Some(Format::Mag));
     /// assert_eq!(Format::detect(b"\x89PNG\r\n\x1a\n", 5000, None), None);
     /// ```
+    #[must_use]
     pub fn detect(head: &[u8], len: u64, path: Option<&Path>) -> Option<Self> {
         Self::from_bytes(head, len).or_else(|| {
             // A file that clearly is something else is not ours, whatever its name says.

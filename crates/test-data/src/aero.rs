@@ -12,6 +12,7 @@ const U8: u64 = 5;
 const PACKED: u64 = 0x8000;
 
 /// Every hand-assembled AERO file.
+#[must_use]
 pub fn cases() -> Vec<Case> {
     [
         valid(),

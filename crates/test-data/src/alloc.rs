@@ -34,6 +34,7 @@ pub struct CountingAlloc {
 
 impl CountingAlloc {
     /// With all counts at zero.
+    #[must_use]
     pub const fn new() -> Self {
         Self {
             current: AtomicUsize::new(0),
@@ -114,6 +115,7 @@ pub fn peak_of<R>(work: impl FnOnce() -> R) -> (R, usize) {
 /// Bytes that this thread holds, below zero where it freed what another took: what lies between two calls.
 ///
 /// Always 0 where no [`CountingAlloc`] is installed.
+#[must_use]
 pub fn held() -> isize {
     HELD.with(|held| held.get().0)
 }

@@ -7,6 +7,7 @@
 use crate::{Case, LeBuffer};
 
 /// Every hand-assembled burnpack file.
+#[must_use]
 pub fn cases() -> Vec<Case> {
     [
         valid(),

@@ -1,11 +1,13 @@
 //! CRCs computed bit by bit: slow, short, and unrelated to the crates the codecs use.
 
 /// CRC-32C (Castagnoli): mag's records and ztensor's components.
+#[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     reflected_crc32(0x82F6_3B78, bytes)
 }
 
 /// CRC-32 as in zlib and IEEE 802.3.
+#[must_use]
 pub fn crc32_ieee(bytes: &[u8]) -> u32 {
     reflected_crc32(0xEDB8_8320, bytes)
 }

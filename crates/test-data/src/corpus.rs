@@ -14,6 +14,7 @@ use serde_json::Value;
 ///
 /// # Panics
 /// Where there is none and `TENSORFMT_REQUIRE_CORPUS=1` is set.
+#[must_use]
 pub fn folder(format: &str) -> Option<PathBuf> {
     let required = env::var_os("TENSORFMT_REQUIRE_CORPUS").is_some_and(|value| value == "1");
     folder_in(&root(), format, required)
@@ -27,6 +28,7 @@ pub fn folder(format: &str) -> Option<PathBuf> {
 /// # Panics
 /// As [`folder`]; and where a folder can't be read, a manifest is no JSON, or the folder is there
 /// and has no manifest at all.
+#[must_use]
 pub fn cases(format: &str) -> Vec<(PathBuf, Value)> {
     match folder(format) {
         Some(folder) => cases_in(&folder),

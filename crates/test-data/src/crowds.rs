@@ -49,6 +49,7 @@ impl Made {
 
 impl Crowd {
     /// The files with so many entries.
+    #[must_use]
     pub fn make(&self, entries: usize) -> Made {
         (self.make)(entries)
     }

@@ -44,6 +44,7 @@ macro_rules! integers {
 
 impl LeBuffer {
     /// An empty buffer.
+    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -101,6 +102,7 @@ impl LeBuffer {
     ///
     /// # Panics
     /// Where the tag is unknown.
+    #[must_use]
     pub fn position(&self, tag: &str) -> usize {
         match self.find(tag) {
             Some(position) => position,
@@ -150,21 +152,25 @@ impl LeBuffer {
     }
 
     /// The number of bytes so far.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
     /// Whether nothing was appended yet.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
     /// The bytes so far.
+    #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes
     }
 
     /// The bytes.
+    #[must_use]
     pub fn into_vec(self) -> Vec<u8> {
         self.bytes
     }
@@ -225,7 +231,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "no tag \"body\"")]
     fn an_unknown_tag_stops_the_test() {
-        LeBuffer::new().tag("head").position("body");
+        let _ = LeBuffer::new().tag("head").position("body");
     }
 
     #[test]

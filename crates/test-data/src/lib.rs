@@ -161,11 +161,13 @@ pub const FORMATS: &[Format] = &[
 ];
 
 /// The hand-assembled files of a format, or `None` where there are none.
+#[must_use]
 pub fn cases(format: &str) -> Option<Vec<Case>> {
     find(format).map(|found| (found.cases)())
 }
 
 /// The extension of a format's fixture files, without the dot.
+#[must_use]
 pub fn extension(format: &str) -> Option<&'static str> {
     find(format).map(|found| found.extension)
 }

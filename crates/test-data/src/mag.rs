@@ -7,6 +7,7 @@
 use crate::{Case, LeBuffer, crc32_ieee, crc32c};
 
 /// Every hand-assembled mag file.
+#[must_use]
 pub fn cases() -> Vec<Case> {
     [
         valid(),

@@ -6,6 +6,7 @@
 use crate::{Case, LeBuffer, crc32c};
 
 /// Every hand-assembled snapshot.
+#[must_use]
 pub fn cases() -> Vec<Case> {
     [
         valid_pooled(),
@@ -26,6 +27,7 @@ pub fn cases() -> Vec<Case> {
 
 /// A snapshot 0.1.0 (`version` 100) or 0.2.0 (200) with these tensors in this order: name, dtype
 /// code, dims and bytes.
+#[must_use]
 pub fn pooled_file(version: u32, tensors: &[(&str, u8, &[u64], &[u8])]) -> Vec<u8> {
     let step = u64::from(count(align(version)));
     let mut offset = 0u64;
@@ -50,6 +52,7 @@ pub fn pooled_file(version: u32, tensors: &[(&str, u8, &[u64], &[u8])]) -> Vec<u
 }
 
 /// A snapshot 0.3.0 with this text as its metadata, this one as its map of tensors, and data.
+#[must_use]
 pub fn manifest_file(metadata: &str, map: &str, data: &[u8]) -> Vec<u8> {
     Manifest::new(document(metadata, map), data.to_vec()).file()
 }

@@ -11,6 +11,7 @@ pub(crate) const MODEL: u32 = 0x300;
 pub(crate) const OPTIMIZER: u32 = 0x400;
 
 /// Every hand-assembled primitiv file.
+#[must_use]
 pub fn cases() -> Vec<Case> {
     [
         valid(),

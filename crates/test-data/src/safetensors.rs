@@ -5,6 +5,7 @@
 use crate::{Case, LeBuffer};
 
 /// Every hand-assembled safetensors file.
+#[must_use]
 pub fn cases() -> Vec<Case> {
     [
         valid(),

@@ -27,6 +27,7 @@ const SECRET: [u8; 192] = [
 ];
 
 /// XXH3-64 with seed 0.
+#[must_use]
 pub fn xxh3(data: &[u8]) -> u64 {
     let len = data.len();
     let count = len as u64;

@@ -6,6 +6,7 @@
 use crate::{Case, LeBuffer, crc32c};
 
 /// Every hand-assembled zTensor file.
+#[must_use]
 pub fn cases() -> Vec<Case> {
     [
         valid(),

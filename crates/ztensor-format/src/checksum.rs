@@ -69,6 +69,7 @@ impl Checksum {
     }
 
     /// The algorithm's name, the text before the first colon.
+    #[must_use]
     pub fn algorithm(&self) -> &str {
         match self {
             Self::Crc32c(_) => "crc32c",

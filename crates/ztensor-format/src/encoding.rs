@@ -25,6 +25,7 @@ impl Encoding {
     }
 
     /// The field's text; `other` where version 0.1 has none.
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -47,6 +48,7 @@ pub enum Endianness {
 
 impl Endianness {
     /// The field's text.
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Little => "little",
@@ -83,6 +85,7 @@ impl Layout {
     }
 
     /// The field's text; `dense` where it is absent, `other` where version 0.1 has none.
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Absent | Self::Dense => "dense",
@@ -93,6 +96,7 @@ impl Layout {
     }
 
     /// Whether the data is all elements, row-major.
+    #[must_use]
     pub const fn is_dense(self) -> bool {
         matches!(self, Self::Absent | Self::Dense)
     }

@@ -79,17 +79,20 @@ impl<'a> Entry<'a> {
     }
 
     /// The tensor's name: any text, also an empty one. Never use it as a path.
+    #[must_use]
     pub fn name(self) -> &'a str {
         self.index.tensors.names.get(self.ordinal)
     }
 
     /// The dtype, `None` where the format has none of that name, or a name for none that we have.
+    #[must_use]
     pub fn dtype(self) -> Option<DType> {
         self.record().dtype
     }
 
     /// The dtype's name as stored, such as `float32`, from version 1.1 on `f32`; that of the
     /// logical type where there is one.
+    #[must_use]
     pub fn dtype_name(self) -> &'a str {
         let stored = self.uncommon().map_or("", |names| self.text(names.dtype));
         let Some(dtype) = self.dtype() else {
@@ -103,21 +106,25 @@ impl<'a> Entry<'a> {
     }
 
     /// The dims, outermost first.
+    #[must_use]
     pub fn shape(self) -> &'a Shape {
         self.index.tensors.shape(self.ordinal)
     }
 
     /// Always row-major.
+    #[must_use]
     pub fn order(self) -> Order {
         Order::RowMajor
     }
 
     /// How the elements are laid out; only dense tensors can be read.
+    #[must_use]
     pub fn layout(self) -> Layout {
         self.record().layout
     }
 
     /// The layout as stored; `dense` where the field is absent.
+    #[must_use]
     pub fn layout_name(self) -> &'a str {
         #[cfg(feature = "generations")]
         if let Some(object) = self.owner() {
@@ -130,11 +137,13 @@ impl<'a> Entry<'a> {
     }
 
     /// How the data is stored.
+    #[must_use]
     pub fn encoding(self) -> Encoding {
         self.record().encoding
     }
 
     /// The encoding as stored.
+    #[must_use]
     pub fn encoding_name(self) -> &'a str {
         match self.encoding() {
             Encoding::Other => self
@@ -155,21 +164,25 @@ impl<'a> Entry<'a> {
 
     /// The byte order as stored, `None` where the field is absent. What is read is always
     /// little-endian.
+    #[must_use]
     pub fn endianness(self) -> Option<Endianness> {
         self.record().endianness
     }
 
     /// The checksum of the data as stored, which [`Archive::verify`](crate::Archive::verify) compares.
+    #[must_use]
     pub fn checksum(self) -> Option<Checksum> {
         self.index.tensors.checksum(self.ordinal)
     }
 
     /// Absolute offset of the data.
+    #[must_use]
     pub fn offset(self) -> u64 {
         self.record().offset
     }
 
     /// Bytes that the data takes in the file; always known.
+    #[must_use]
     pub fn stored_len(self) -> Option<u64> {
         Some(self.record().size)
     }
@@ -181,28 +194,33 @@ impl<'a> Entry<'a> {
     }
 
     /// Bytes of the decoded data, `None` where the tensor can't be read.
+    #[must_use]
     pub fn nbytes(self) -> Option<u64> {
         self.dense_len().map(|(_, len)| len)
     }
 
     /// Whether there are custom fields.
+    #[must_use]
     pub fn has_custom(self) -> bool {
         !self.custom_piece().is_empty()
     }
 
     /// The custom fields, in file order; the attributes of the object from version 1.0 on. They
     /// are decoded with every call.
+    #[must_use]
     pub fn custom(self) -> Vec<CustomField> {
         CustomField::all(&self.index.tensors.pieces.bytes(self.custom_piece()))
     }
 
     /// How many bytes the custom fields take in the index, without decoding them: what all components of an
     /// object say is there once.
+    #[must_use]
     pub fn custom_len(self) -> u64 {
         self.custom_bytes().len() as u64
     }
 
     /// Whether the custom fields of another entry have the same bytes, without decoding them.
+    #[must_use]
     pub fn has_same_custom(self, other: Entry<'_>) -> bool {
         self.custom_bytes() == other.custom_bytes()
     }
@@ -294,11 +312,13 @@ impl<'a> Entry<'a> {
 #[cfg(feature = "generations")]
 impl<'a> Entry<'a> {
     /// The object that this is a component of, where it is not one tensor.
+    #[must_use]
     pub fn object(self) -> Option<&'a str> {
         self.name().get(..self.object_len()?)
     }
 
     /// The component's own name, the end of the entry's.
+    #[must_use]
     pub fn component(self) -> Option<&'a str> {
         // After the object's name there is a slash.
         self.name().get(self.object_len()?.saturating_add(1)..)
@@ -306,6 +326,7 @@ impl<'a> Entry<'a> {
 
     /// The shape of the object that this is a component of; the entry's own is that of its
     /// elements in a row.
+    #[must_use]
     pub fn object_shape(self) -> Option<&'a Shape> {
         self.object_len()?;
         Some(self.index.tensors.shapes.get(self.owner()?.shape))

@@ -20,6 +20,7 @@ pub enum Generation {
 
 impl Generation {
     /// As people name it: `0.1`, `1.0`, `1.1`, `1.2` or `2`.
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::V0_1 => "0.1",

@@ -60,6 +60,7 @@ impl Field {
     ];
 
     /// The field's key.
+    #[must_use]
     pub const fn key(self) -> &'static str {
         match self {
             Self::Name => "name",

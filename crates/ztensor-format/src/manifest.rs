@@ -45,16 +45,19 @@ pub struct Shard {
 
 impl Shard {
     /// Its label, which is no path.
+    #[must_use]
     pub fn label(&self) -> &str {
         &self.label
     }
 
     /// Its size in bytes.
+    #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
     /// The digest of the whole file.
+    #[must_use]
     pub fn digest(&self) -> &Checksum {
         &self.digest
     }

@@ -139,37 +139,44 @@ impl Archive {
     /// assert_eq!(archive.entries().get(0).unwrap().name(), "w");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use]
     pub fn entries(&self) -> Entries<'_, Self> {
         Entries::of(self)
     }
 
     /// How many tensors there are.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.entry_count()
     }
 
     /// Whether there is no tensor.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The tensor called `name`, found through a hash table.
+    #[must_use]
     pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
         self.entry_at(self.index.tensors.names.find(name)?)
     }
 
     /// The version of the format: 0.1, 1.0, 1.1, 1.2 or 2.
+    #[must_use]
     pub fn version(&self) -> Version {
         self.index.generation.version()
     }
 
     /// The generation of the format.
+    #[must_use]
     pub fn generation(&self) -> Generation {
         self.index.generation
     }
 
     /// The file's own attributes, in file order, which files of 0.1 have none of. They are decoded
     /// with every call.
+    #[must_use]
     pub fn metadata(&self) -> Vec<CustomField> {
         #[cfg(feature = "generations")]
         return CustomField::all(&self.about().attributes);
@@ -178,6 +185,7 @@ impl Archive {
     }
 
     /// The attribute with this key. All are decoded to find it.
+    #[must_use]
     pub fn metadata_entry(&self, key: &str) -> Option<CustomField> {
         let mut fields = self.metadata().into_iter();
         fields.find(|field| field.key() == key)
@@ -185,24 +193,28 @@ impl Archive {
 
     /// `version` as a file of generation 1 has it, such as `1.2.0`.
     #[cfg(feature = "generations")]
+    #[must_use]
     pub fn version_text(&self) -> Option<&str> {
         Some(&*self.about().version).filter(|text| !text.is_empty())
     }
 
     /// What a file of version 1.0 says about its writer.
     #[cfg(feature = "generations")]
+    #[must_use]
     pub fn generator(&self) -> Option<&str> {
         self.about().generator.as_deref()
     }
 
     /// The other files that have data of this one, in generation 2.
     #[cfg(feature = "generations")]
+    #[must_use]
     pub fn shards(&self) -> &[Shard] {
         &self.about().shards
     }
 
     /// Whether the file has no list of tensors, only data for another file.
     #[cfg(feature = "generations")]
+    #[must_use]
     pub fn is_data_shard(&self) -> bool {
         self.about().is_data_shard
     }
@@ -213,11 +225,13 @@ impl Archive {
     }
 
     /// Size of the file in bytes.
+    #[must_use]
     pub fn file_len(&self) -> u64 {
         self.source.size()
     }
 
     /// The file that is read, `None` where the bytes come from elsewhere.
+    #[must_use]
     pub fn file(&self) -> Option<&tensor_core::FileId> {
         self.source.file()
     }

@@ -25,7 +25,7 @@ fn parse_once(bytes: &[u8]) {
         let Some(archive) = archive else { continue };
         let _ = (archive.metadata(), archive.manifest());
         for entry in archive.entries().iter().take(8) {
-            archive.extra(entry);
+            let _ = archive.extra(entry);
             if entry.nbytes().is_some_and(|len| len <= MOST_DECODED) {
                 let _ = archive.read(entry);
                 let _ = archive.read_verified(entry, 0..1);

@@ -12,7 +12,7 @@ pub fn parse(bytes: &[u8]) {
     let archive = parse_with!(primitiv_format, bytes, &options, |_| true);
     assert!(strict.is_none() || archive.is_some());
     if let Some(archive) = strict {
-        archive.object();
+        let _ = archive.object();
         copy(&archive);
     }
 }

@@ -78,6 +78,7 @@ impl CastCounts {
 
 impl<S: Source> Cast<S> {
     /// Whether values of `from` can be cast to `to`.
+    #[must_use]
     pub fn is_supported(from: DType, to: DType) -> bool {
         from.is_number() && to.is_number()
     }

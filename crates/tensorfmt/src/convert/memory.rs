@@ -27,6 +27,7 @@ impl Model {
     /// assert_eq!(Archive::open(&path)?.read("w")?.as_slice::<f32>()?, &[0.5, 1.5]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }

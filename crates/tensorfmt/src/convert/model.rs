@@ -98,12 +98,14 @@ impl Unreadable {
 
 impl Model {
     /// Everything in `archive`; no data is read.
+    #[must_use]
     pub fn of(archive: &Archive) -> Self {
         Self::with(archive, archive.entries(), About::Home)
     }
 
     /// Everything in `archive`, for a conversion to `target`: where that is of another format, what only the
     /// archive's own could write again isn't held, which takes a third of the memory.
+    #[must_use]
     pub fn of_for(archive: &Archive, target: Target) -> Self {
         let about = match archive.format() == target.format() {
             true => About::Home,
@@ -113,6 +115,7 @@ impl Model {
     }
 
     /// Everything in `archive` but its tensors: its metadata above all.
+    #[must_use]
     pub fn about(archive: &Archive) -> Self {
         Self::with(archive, core::iter::empty(), About::Values)
     }
@@ -222,11 +225,13 @@ pub struct Tensors<'a> {
 impl<'a> Tensors<'a> {
     /// Those of `archive`, for their values: what else is said about a tensor, which very many may share,
     /// isn't looked up. No data is read.
+    #[must_use]
     pub fn new(archive: &'a Archive) -> Self {
         Self::with(archive, About::Values)
     }
 
     /// The same with all that is said about a tensor, as [`ModelTensor::attributes`] tells.
+    #[must_use]
     pub fn described(archive: &'a Archive) -> Self {
         Self::with(archive, About::Elsewhere)
     }
@@ -240,6 +245,7 @@ impl<'a> Tensors<'a> {
     }
 
     /// The tensor of an entry of the archive.
+    #[must_use]
     pub fn get(&self, entry: Entry<'_>) -> ModelTensor {
         let mut tensor = self.archive.model_tensor(entry, self.about);
         if self.reversed {
@@ -258,6 +264,7 @@ impl ModelTensor {
     }
 
     /// The name.
+    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -269,21 +276,25 @@ impl ModelTensor {
     }
 
     /// The dtype, `None` where it is unknown.
+    #[must_use]
     pub fn dtype(&self) -> Option<DType> {
         self.dtype
     }
 
     /// The dtype's name in listings: ours where it is known, else the file's.
+    #[must_use]
     pub fn dtype_name(&self) -> &str {
         &self.dtype_name
     }
 
     /// The dims, outermost first.
+    #[must_use]
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
     /// Which dim varies fastest.
+    #[must_use]
     pub fn order(&self) -> Order {
         self.order
     }

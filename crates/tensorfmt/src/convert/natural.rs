@@ -1,6 +1,7 @@
 use std::cmp::Ordering;
 
 /// The order in which people list names: part by part, numbers by their value.
+#[must_use]
 pub fn natural(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a, b);
     loop {

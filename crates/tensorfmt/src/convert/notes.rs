@@ -32,6 +32,7 @@ impl Note {
     }
 
     /// Whether the option changed nothing at all.
+    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.changed == 0
     }
