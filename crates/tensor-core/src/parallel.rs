@@ -277,36 +277,38 @@ pub fn ordered<T: Send, E: Send>(
     (0..count).try_for_each(|index| take(index, work(index)?))
 }
 
+/// Results that are made in any order and taken in theirs.
 #[cfg(feature = "rayon")]
-fn pipelined<T: Send, E: Send>(
-    pool: Option<&rayon::ThreadPool>,
-    workers: usize,
-    count: usize,
-    budget: u64,
-    cost: impl Fn(usize) -> u64,
-    work: impl Fn(usize) -> Result<T, E> + Sync,
-    mut take: impl FnMut(usize, T) -> Result<(), E>,
-) -> Result<(), E> {
+mod ordered {
     use std::collections::BTreeMap;
     use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
     /// How many results are held at most, however little they cost.
-    const MOST: usize = 1024;
+    pub(super) const MOST: usize = 1024;
 
-    struct State<R> {
-        done: BTreeMap<usize, R>,
-        running: usize,
-        panicked: bool,
+    pub(super) struct State<R> {
+        pub(super) done: BTreeMap<usize, R>,
+        pub(super) running: usize,
+        pub(super) panicked: bool,
     }
+
+    impl<R> State<R> {
+        pub(super) fn new() -> Self {
+            Self {
+                done: BTreeMap::new(),
+                running: 0,
+                panicked: false,
+            }
+        }
+    }
+
     /// Tells that work ended, with a result or without one.
-    struct Ending<'a, R> {
-        state: &'a Mutex<State<R>>,
-        changed: &'a Condvar,
-        result: Option<(usize, R)>,
+    pub(super) struct Ending<'a, R> {
+        pub(super) state: &'a Mutex<State<R>>,
+        pub(super) changed: &'a Condvar,
+        pub(super) result: Option<(usize, R)>,
     }
-    fn lock<R>(state: &Mutex<State<R>>) -> MutexGuard<'_, State<R>> {
-        state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+
     impl<R> Drop for Ending<'_, R> {
         fn drop(&mut self) {
             let mut state = lock(self.state);
@@ -319,15 +321,25 @@ fn pipelined<T: Send, E: Send>(
         }
     }
 
-    let (state, changed, work) = (
-        Mutex::new(State {
-            done: BTreeMap::new(),
-            running: 0,
-            panicked: false,
-        }),
-        Condvar::new(),
-        work,
-    );
+    pub(super) fn lock<R>(state: &Mutex<State<R>>) -> MutexGuard<'_, State<R>> {
+        state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(feature = "rayon")]
+fn pipelined<T: Send, E: Send>(
+    pool: Option<&rayon::ThreadPool>,
+    workers: usize,
+    count: usize,
+    budget: u64,
+    cost: impl Fn(usize) -> u64,
+    work: impl Fn(usize) -> Result<T, E> + Sync,
+    mut take: impl FnMut(usize, T) -> Result<(), E>,
+) -> Result<(), E> {
+    use ordered::{Ending, MOST, State, lock};
+    use std::sync::{Condvar, Mutex, PoisonError};
+
+    let (state, changed, work) = (Mutex::new(State::new()), Condvar::new(), work);
     let in_pool = in_pool();
     scope(pool, |scope| {
         let (mut next, mut held) = (0, 0u64);

@@ -68,6 +68,133 @@ pub(crate) trait Visit<'a> {
     fn close(&mut self);
 }
 
+/// An array or map that is being read.
+struct Open {
+    /// Items left, `None` until a break.
+    left: Option<u64>,
+    /// In a map, whether the next item is a value.
+    value_next: bool,
+    map: bool,
+    /// Tags around it.
+    tags: usize,
+    /// In a map, where the key last begun starts, and the bytes of the one before it.
+    #[cfg(feature = "generations")]
+    key: (usize, core::ops::Range<usize>),
+}
+
+/// Where a walk stands: the arrays and maps around the next item, and how deep it is with their tags.
+#[derive(Default)]
+struct Walk {
+    stack: Vec<Open>,
+    depth: usize,
+}
+
+impl Walk {
+    /// Counts an item, which starts here, in what is around it.
+    #[cfg_attr(not(feature = "generations"), allow(unused_variables))]
+    fn begin_item(&mut self, start: usize) {
+        if let Some(open) = self.stack.last_mut() {
+            open.left = open.left.map(|left| left.saturating_sub(1));
+            open.value_next = open.map && !open.value_next;
+            #[cfg(feature = "generations")]
+            if open.value_next {
+                open.key.0 = start;
+            }
+        }
+    }
+
+    /// Goes into an array or a map of `len` items or pairs, `None` for as many as come before a break.
+    fn open(
+        &mut self,
+        reader: &Reader<'_>,
+        map: bool,
+        len: Option<u64>,
+        tags: usize,
+    ) -> Result<()> {
+        let left = match len {
+            // Pairs that can't be counted can't be there either.
+            Some(pairs) if map => match pairs.checked_mul(2) {
+                Some(items) => Some(items),
+                None => return reader.fail(Rule::CborEnd),
+            },
+            len => len,
+        };
+        self.depth = self.depth.saturating_add(tags).saturating_add(1);
+        #[cfg(feature = "generations")]
+        let limited = !reader.strict;
+        #[cfg(not(feature = "generations"))]
+        let limited = true;
+        if limited {
+            reader.check_depth(self.depth)?;
+        }
+        self.stack.push(Open {
+            left,
+            value_next: false,
+            map,
+            tags,
+            #[cfg(feature = "generations")]
+            key: (0, 0..0),
+        });
+        Ok(())
+    }
+
+    /// Leaves what a break ends.
+    fn break_off(&mut self, reader: &Reader<'_>) -> Result<()> {
+        match self.stack.pop() {
+            Some(open) if open.left.is_none() && !open.value_next => {
+                self.leave(&open);
+                Ok(())
+            }
+            _ => reader.fail(Rule::CborBreak),
+        }
+    }
+
+    /// Leaves the innermost array or map, if all of its items were read.
+    fn close_full(&mut self) -> bool {
+        match self.stack.pop() {
+            Some(open) if open.left == Some(0) => {
+                self.leave(&open);
+                true
+            }
+            open => {
+                self.stack.extend(open);
+                false
+            }
+        }
+    }
+
+    fn leave(&mut self, open: &Open) {
+        self.depth = self.depth.saturating_sub(open.tags.saturating_add(1));
+    }
+
+    /// Told of every scalar, array and map that has ended. RFC 8949, 4.2.1: keys ascend by their bytes.
+    #[cfg(feature = "generations")]
+    fn end_item(&mut self, reader: &Reader<'_>) -> Result<()> {
+        let Some(open) = self
+            .stack
+            .last_mut()
+            .filter(|open| reader.strict && open.map && open.value_next)
+        else {
+            return Ok(());
+        };
+        let (start, before) = &open.key;
+        let bytes = |range| reader.bytes.get(range).unwrap_or_default();
+        let range = *start..reader.position;
+        match bytes(before.clone()).cmp(bytes(range.clone())) {
+            core::cmp::Ordering::Less => open.key = (range.start, range),
+            core::cmp::Ordering::Equal => return reader.fail(Rule::CborDuplicateKey),
+            core::cmp::Ordering::Greater => return reader.fail(Rule::CborOrder),
+        }
+        Ok(())
+    }
+
+    /// Only later generations have an order of keys.
+    #[cfg(not(feature = "generations"))]
+    fn end_item(&mut self, _: &Reader<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
 impl<'a> Reader<'a> {
     /// Reads `bytes`, the first of which is at `base` in the file.
     pub(crate) fn new(bytes: &'a [u8], base: u64, max_depth: u64) -> Self {
@@ -385,66 +512,20 @@ impl<'a> Reader<'a> {
 
     /// Walks the next item and everything within it; counts items down in `budget`.
     pub(crate) fn walk(&mut self, visit: &mut impl Visit<'a>, budget: &mut Budget) -> Result<()> {
-        /// An array or map that is being read.
-        struct Open {
-            /// Items left, `None` until a break.
-            left: Option<u64>,
-            /// In a map, whether the next item is a value.
-            value_next: bool,
-            map: bool,
-            /// Tags around it.
-            tags: usize,
-            /// In a map, where the key last begun starts, and the bytes of the one before it.
-            #[cfg(feature = "generations")]
-            key: (usize, core::ops::Range<usize>),
-        }
-        /// RFC 8949, 4.2.1: keys ascend by their bytes. Told of every item that has ended.
-        #[cfg(feature = "generations")]
-        fn ended(reader: &Reader<'_>, stack: &mut [Open]) -> Result<()> {
-            let Some(open) = stack.last_mut().filter(|open| reader.strict && open.map) else {
-                return Ok(());
-            };
-            if !open.value_next {
-                return Ok(());
-            }
-            let (start, before) = &open.key;
-            let bytes = |range| reader.bytes.get(range).unwrap_or_default();
-            let range = *start..reader.position;
-            match bytes(before.clone()).cmp(bytes(range.clone())) {
-                core::cmp::Ordering::Less => open.key = (range.start, range),
-                core::cmp::Ordering::Equal => return reader.fail(Rule::CborDuplicateKey),
-                core::cmp::Ordering::Greater => return reader.fail(Rule::CborOrder),
-            }
-            Ok(())
-        }
-        let mut stack: Vec<Open> = Vec::new();
-        let mut depth = 0usize;
+        let mut walk = Walk::default();
         loop {
-            #[cfg(feature = "generations")]
             let start = self.position;
             #[cfg(feature = "generations")]
-            if self.strict && stack.len() as u64 > self.max_depth {
+            if self.strict && walk.stack.len() as u64 > self.max_depth {
                 return self.fail(Rule::CborDepth);
             }
-            let (header, tags) = self.item_at(depth)?;
+            let (header, tags) = self.item_at(walk.depth)?;
             if header == Header::Break {
-                match stack.pop() {
-                    Some(open) if open.left.is_none() && !open.value_next => {
-                        depth = depth.saturating_sub(open.tags.saturating_add(1));
-                        visit.close();
-                    }
-                    _ => return self.fail(Rule::CborBreak),
-                }
+                walk.break_off(self)?;
+                visit.close();
             } else {
                 budget.take(self)?;
-                if let Some(open) = stack.last_mut() {
-                    open.left = open.left.map(|left| left.saturating_sub(1));
-                    open.value_next = open.map && !open.value_next;
-                    #[cfg(feature = "generations")]
-                    if open.value_next {
-                        open.key.0 = start;
-                    }
-                }
+                walk.begin_item(start);
                 let (map, len) = match header {
                     Header::Array(len) => (false, Some(len)),
                     Header::Map(len) => (true, Some(len)),
@@ -452,48 +533,21 @@ impl<'a> Reader<'a> {
                 };
                 match len {
                     Some(len) => {
-                        let left = match len {
-                            // Pairs that can't be counted can't be there either.
-                            Some(pairs) if map => match pairs.checked_mul(2) {
-                                Some(items) => Some(items),
-                                None => return self.fail(Rule::CborEnd),
-                            },
-                            len => len,
-                        };
-                        depth = depth.saturating_add(tags).saturating_add(1);
-                        #[cfg(feature = "generations")]
-                        let limited = !self.strict;
-                        #[cfg(not(feature = "generations"))]
-                        let limited = true;
-                        if limited {
-                            self.check_depth(depth)?;
-                        }
+                        walk.open(self, map, len, tags)?;
                         visit.open(map);
-                        stack.push(Open {
-                            left,
-                            value_next: false,
-                            map,
-                            tags,
-                            #[cfg(feature = "generations")]
-                            key: (0, 0..0),
-                        });
                     }
                     None => {
                         let scalar = self.scalar(header)?;
                         visit.scalar(scalar);
-                        #[cfg(feature = "generations")]
-                        ended(self, &mut stack)?;
+                        walk.end_item(self)?;
                     }
                 }
             }
-            while let Some(Open { left: Some(0), .. }) = stack.last() {
-                let tags = stack.pop().map_or(0, |open| open.tags);
-                depth = depth.saturating_sub(tags.saturating_add(1));
+            while walk.close_full() {
                 visit.close();
-                #[cfg(feature = "generations")]
-                ended(self, &mut stack)?;
+                walk.end_item(self)?;
             }
-            if stack.is_empty() {
+            if walk.stack.is_empty() {
                 return Ok(());
             }
         }

@@ -33,20 +33,22 @@ pub(crate) struct Seekable {
     last: Mutex<Option<(usize, Bytes)>>,
 }
 
-impl Seekable {
-    /// Reads the seek table and holds it against the data's size and `decoded`.
-    pub(crate) fn new(
-        source: &Arc<dyn Source>,
-        range: Range<u64>,
-        decoded: u64,
-        max_window: u64,
-        at: At,
-    ) -> Result<Self> {
+/// The seek table at the end of the data.
+struct Table {
+    /// Where it starts, which is where the frames end.
+    start: u64,
+    /// Where its entries end.
+    end: u64,
+    count: u64,
+    /// Bytes of an entry.
+    width: u64,
+}
+
+impl Table {
+    /// Finds the table from its end, and checks what is said of it at both ends.
+    fn find(stored: &dyn Source, at: At) -> Result<Self> {
         let fail = |rule| Err(Error::invalid(rule, at));
-        let offset = range.start;
-        let stored = Window::new(source.clone(), range)?;
-        let size = stored.size();
-        let Some(end) = size.checked_sub(TABLE_END) else {
+        let Some(end) = stored.size().checked_sub(TABLE_END) else {
             return fail(Rule::SeekMagic);
         };
         let mut tail = [0; 9];
@@ -75,18 +77,31 @@ impl Seekable {
         if u64::from(u32::from_le_bytes([e, f, g, h])) != entries + TABLE_END {
             return fail(Rule::SeekSize);
         }
-        let (mut at_stored, mut at_content, mut frame) = (0u64, 0u64, 0u64);
+        Ok(Self {
+            start,
+            end,
+            count,
+            width,
+        })
+    }
+
+    /// The content of every frame but the last, and where each starts, the table last. All frames
+    /// together must be the data, and decode to `decoded` bytes.
+    fn frames(&self, stored: &dyn Source, decoded: u64, at: At) -> Result<(u64, Vec<u64>)> {
+        let fail = |rule| Err(Error::invalid(rule, at));
+        let entries = self.count * self.width;
+        let len = usize::try_from(self.count).map_err(|_| SourceError::TooLarge(entries))?;
         let mut starts = Vec::new();
-        let len = usize::try_from(count).map_err(|_| SourceError::TooLarge(entries))?;
         starts
             .try_reserve_exact(len + 1)
             .map_err(|_| SourceError::OutOfMemory(entries))?;
-        let mut place = start + TABLE_HEAD;
-        while place < end {
+        let (mut at_stored, mut at_content, mut frame) = (0u64, 0u64, 0u64);
+        let mut place = self.start + TABLE_HEAD;
+        while place < self.end {
             // A whole number of entries of either width.
-            let piece = stored.read(place..end.min(place + (24 << 10)))?;
+            let piece = stored.read(place..self.end.min(place + (24 << 10)))?;
             place += piece.len() as u64;
-            for entry in piece.chunks_exact(usize::try_from(width).unwrap_or(8)) {
+            for entry in piece.chunks_exact(usize::try_from(self.width).unwrap_or(8)) {
                 let [c0, c1, c2, c3, d0, d1, d2, d3, ..] = *entry else {
                     continue;
                 };
@@ -112,9 +127,26 @@ impl Seekable {
             }
         }
         starts.push(at_stored);
-        if at_stored != start || at_content != decoded {
+        if at_stored != self.start || at_content != decoded {
             return fail(Rule::SeekSum);
         }
+        Ok((frame, starts))
+    }
+}
+
+impl Seekable {
+    /// Reads the seek table and holds it against the data's size and `decoded`.
+    pub(crate) fn new(
+        source: &Arc<dyn Source>,
+        range: Range<u64>,
+        decoded: u64,
+        max_window: u64,
+        at: At,
+    ) -> Result<Self> {
+        let offset = range.start;
+        let stored = Window::new(source.clone(), range)?;
+        let table = Table::find(&stored, at)?;
+        let (frame, starts) = table.frames(&stored, decoded, at)?;
         Ok(Self {
             source: source.clone(),
             offset,

@@ -231,26 +231,8 @@ impl Reader<'_> {
         dtype: Option<&str>,
         part: &Written<'_>,
     ) -> Result<()> {
-        let at = part.at;
-        let (offset, length) = (part.offset, part.length);
-        if offset.checked_rem(ALIGN) != Some(0) {
-            return fail(
-                at,
-                "offset",
-                Rule::ComponentAlignment {
-                    got: offset,
-                    align: ALIGN,
-                },
-            );
-        }
-        if offset == 0 {
-            return fail(at, "offset", Rule::OffsetMagic);
-        }
-        let end = self.start;
-        if offset.checked_add(length).is_none_or(|after| after > end) {
-            let size = length;
-            return fail(at, "length", Rule::ComponentRange { offset, size, end });
-        }
+        self.check_place(part)?;
+        let (at, offset, length) = (part.at, part.offset, part.length);
         let (encoding, encoding_name) = match part.encoding.as_deref() {
             None => (Encoding::Raw, None),
             Some(name) => (Encoding::from_name(name.as_bytes()), Some(name)),
@@ -264,25 +246,7 @@ impl Reader<'_> {
             },
             false => None,
         };
-        let stated = part.decoded.filter(|_| encoding != Encoding::Raw);
-        let decoded = match (encoding, expected) {
-            (Encoding::Raw, Some(expected)) if length != expected => {
-                let got = length;
-                return fail(at, "length", Rule::SizeMismatch { got, expected });
-            }
-            (Encoding::Raw, _) => Some(length),
-            (_, Some(expected)) => {
-                if let Some(got) = stated.filter(|&got| got != expected) {
-                    let rule = Rule::DecodedLength { got, expected };
-                    return fail(at, "uncompressed_length", rule);
-                }
-                Some(expected)
-            }
-            (Encoding::Zstd, None) if stated.is_none() && meaning.width.is_some() => {
-                self.measure(part)?
-            }
-            (_, None) => stated,
-        };
+        let decoded = self.decoded_len(part, encoding, expected, meaning.width.is_some())?;
         let shape = match is_data {
             true => object.shape.clone(),
             false => match flat(decoded, meaning.width) {
@@ -306,6 +270,51 @@ impl Reader<'_> {
                 shard: None,
             },
         )
+    }
+
+    /// Checks that a component lies between the magic and the manifest, and is aligned.
+    fn check_place(&self, part: &Written<'_>) -> Result<()> {
+        let (at, offset, size, end) = (part.at, part.offset, part.length, self.start);
+        if offset.checked_rem(ALIGN) != Some(0) {
+            let (got, align) = (offset, ALIGN);
+            return fail(at, "offset", Rule::ComponentAlignment { got, align });
+        }
+        if offset == 0 {
+            return fail(at, "offset", Rule::OffsetMagic);
+        }
+        if offset.checked_add(size).is_none_or(|after| after > end) {
+            return fail(at, "length", Rule::ComponentRange { offset, size, end });
+        }
+        Ok(())
+    }
+
+    /// How many bytes a component decodes to, `None` where nothing tells; where dtype and shape ask for
+    /// `expected`, what the file says must be that.
+    fn decoded_len(
+        &mut self,
+        part: &Written<'_>,
+        encoding: Encoding,
+        expected: Option<u64>,
+        is_typed: bool,
+    ) -> Result<Option<u64>> {
+        let at = part.at;
+        let stated = part.decoded.filter(|_| encoding != Encoding::Raw);
+        match (encoding, expected) {
+            (Encoding::Raw, Some(expected)) if part.length != expected => {
+                let got = part.length;
+                fail(at, "length", Rule::SizeMismatch { got, expected })
+            }
+            (Encoding::Raw, _) => Ok(Some(part.length)),
+            (_, Some(expected)) => match stated.filter(|&got| got != expected) {
+                Some(got) => {
+                    let rule = Rule::DecodedLength { got, expected };
+                    fail(at, "uncompressed_length", rule)
+                }
+                None => Ok(Some(expected)),
+            },
+            (Encoding::Zstd, None) if stated.is_none() && is_typed => self.measure(part),
+            (_, None) => Ok(stated),
+        }
     }
 
     /// What compressed data decodes to where the file does not say.

@@ -52,15 +52,7 @@ impl Builder {
         weights: bool,
         hashed: Vec<ShardHashes>,
     ) -> Result<Layout> {
-        let mut tensor_hashes: Vec<Option<[u8; 32]>> = self.tensors.iter().map(|_| None).collect();
-        for (shard, hashes) in shards.iter().zip(&hashed) {
-            let hashes = hashes.tensors.iter().flatten();
-            for (placed, hash) in shard.tensors.iter().zip(hashes) {
-                if let Some(slot) = tensor_hashes.get_mut(placed.tensor) {
-                    *slot = Some(*hash);
-                }
-            }
-        }
+        let tensor_hashes = self.tensor_hashes_of(shards, &hashed);
         let mut chunks: Vec<(Chunk, Payload)> = Vec::new();
         let mut add = |fourcc, name: &str, flags, payload: Payload| {
             let key = Chunk::key(fourcc, name).into();
@@ -86,15 +78,7 @@ impl Builder {
         }
         if weights {
             let json = self.json();
-            let data = shards.iter().map(|shard| shard.len);
-            let len = data.fold(json.len() as u64, u64::saturating_add);
-            let held = Limits::default().check_json(&json, len, At::new(0, "MJSN"));
-            held.map_err(|_| BuildError::Metadata)?;
-            let extras = self.tensors.iter().flat_map(|tensor| &tensor.extra);
-            let items = extras.map(|(_, value)| value.walk().count() as u64);
-            let items = items.fold(0, u64::saturating_add);
-            let held = Limits::default().check_items(items, len, At::new(0, "TIDX"));
-            held.map_err(|_| BuildError::Metadata)?;
+            self.check_metadata(&json, shards)?;
             if self.has_json() {
                 add(FourCc::MJSN, "meta.json", 0, Payload::Bytes(json));
             }
@@ -132,6 +116,34 @@ impl Builder {
             *payload = Payload::Bytes(manifest);
         }
         self.place(chunks)
+    }
+
+    /// The hash of each tensor, where the shards have them.
+    fn tensor_hashes_of(&self, shards: &[Shard], hashed: &[ShardHashes]) -> Vec<Option<[u8; 32]>> {
+        let mut found: Vec<Option<[u8; 32]>> = self.tensors.iter().map(|_| None).collect();
+        for (shard, hashes) in shards.iter().zip(hashed) {
+            let hashes = hashes.tensors.iter().flatten();
+            for (placed, hash) in shard.tensors.iter().zip(hashes) {
+                if let Some(slot) = found.get_mut(placed.tensor) {
+                    *slot = Some(*hash);
+                }
+            }
+        }
+        found
+    }
+
+    /// Refuses metadata that a reader would refuse for how much memory it takes.
+    fn check_metadata(&self, json: &[u8], shards: &[Shard]) -> Result<(), BuildError> {
+        let limits = Limits::default();
+        let data = shards.iter().map(|shard| shard.len);
+        let len = data.fold(json.len() as u64, u64::saturating_add);
+        let held = limits.check_json(json, len, At::new(0, "MJSN"));
+        held.map_err(|_| BuildError::Metadata)?;
+        let extras = self.tensors.iter().flat_map(|tensor| &tensor.extra);
+        let items = extras.map(|(_, value)| value.walk().count() as u64);
+        let items = items.fold(0, u64::saturating_add);
+        let held = limits.check_items(items, len, At::new(0, "TIDX"));
+        held.map_err(|_| BuildError::Metadata)
     }
 
     /// Compresses and hashes what is no weight, and gives every chunk its place.

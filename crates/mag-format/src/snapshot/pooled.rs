@@ -71,21 +71,7 @@ pub(crate) fn parse(
     let records_end = cursor.position();
     marker(&mut cursor, *b"BUF!")?;
 
-    let data = aligned(cursor.position(), align);
-    let expected = data.and_then(|data| data.checked_add(layout.end));
-    let fits = match (expected, layout.open) {
-        (Some(end), false) => end == size,
-        (Some(end), true) => end <= size,
-        (None, _) => false,
-    };
-    let (Some(data), true) = (data, fits) else {
-        let rule = Rule::SnapshotLength {
-            expected: expected.unwrap_or(u64::MAX),
-            got: size,
-        };
-        let at = At::new(cursor.position(), "data");
-        return Err(Error::invalid(rule, at));
-    };
+    let data = layout.data_start(cursor.position(), size)?;
     for record in &mut tensors.records {
         record.offset = data.saturating_add(record.offset);
     }
@@ -332,6 +318,28 @@ impl Layout {
             align,
             end: 0,
             open: false,
+        }
+    }
+
+    /// Where the data starts that follows what ends here, after a check that all of it makes a file
+    /// of `size` bytes.
+    fn data_start(&self, records_end: u64, size: u64) -> Result<u64> {
+        let data = aligned(records_end, self.align);
+        let expected = data.and_then(|data| data.checked_add(self.end));
+        let fits = match (expected, self.open) {
+            (Some(end), false) => end == size,
+            (Some(end), true) => end <= size,
+            (None, _) => false,
+        };
+        match data.filter(|_| fits) {
+            Some(data) => Ok(data),
+            None => {
+                let rule = Rule::SnapshotLength {
+                    expected: expected.unwrap_or(u64::MAX),
+                    got: size,
+                };
+                Err(Error::invalid(rule, At::new(records_end, "data")))
+            }
         }
     }
 

@@ -208,8 +208,35 @@ pub(crate) fn build(
         _ => Builder::new(),
     };
     builder.split_names(!options.whole_names).sort(false);
-    let mut parameter: Option<String> = None;
+    let mut filling = Filling {
+        builder,
+        object,
+        parameter: None,
+    };
     for tensor in shrinking(tensors) {
+        filling.add(tensor, losses)?;
+    }
+    let builder = filling.builder;
+    builder.check().map_err(|error| match error {
+        primitiv_format::Error::Build(error @ BuildError::PathConflict { .. }) => {
+            // Where the caller of a conversion finds what the builder speaks of.
+            let text = format!("{error} (`whole_names`, --whole-names on the command line)");
+            refusal(text)
+        }
+        error => error.into(),
+    })?;
+    Ok(Writer::Tensors(builder))
+}
+
+/// A builder, and the parameter that was added last, which statistics belong to.
+struct Filling {
+    builder: Builder,
+    object: PrimitivObject,
+    parameter: Option<String>,
+}
+
+impl Filling {
+    fn add(&mut self, tensor: Prepared, losses: &mut Vec<Loss>) -> Result<()> {
         let batch = match tensor.attributes.iter().find(|(key, _)| key == BATCH) {
             Some((_, Value::Int(batch))) => u32::try_from(*batch).unwrap_or(1),
             _ => 1,
@@ -227,44 +254,35 @@ pub(crate) fn build(
         }
         // `NAME:KEY` right after `NAME` is a statistic of it: so is one named on the way out.
         // What is known to be a parameter stays one, however it is named.
-        let stat = match (&native, parameter.as_deref()) {
+        let stat = match (&native, self.parameter.as_deref()) {
             (None, Some(parameter)) => stat_key(parameter, &name).map(str::to_owned),
             _ => None,
         };
         // Values of parameters have no batch.
-        let batched = stat.is_some() || object == PrimitivObject::Tensor;
-        let kept: &[&str] = if batched { &[BATCH] } else { &[] };
+        let is_batched = stat.is_some() || self.object == PrimitivObject::Tensor;
+        let kept: &[&str] = if is_batched { &[BATCH] } else { &[] };
         let reason = "a primitiv file says nothing but the shape";
         lose_attributes(&name, &attributes, kept, reason, losses);
+        let with = TensorOptions::new().with_batch(if is_batched { batch } else { 1 });
         if let Some(key) = stat {
-            builder.deferred_stat_with(key, spec, data, TensorOptions::new().with_batch(batch))?;
-            continue;
+            self.builder.deferred_stat_with(key, spec, data, with)?;
+            return Ok(());
         }
         match native {
             Some(Native::Primitiv(path)) if !path.is_empty() => {
-                builder.deferred(&*path, spec, data)?;
+                self.builder.deferred(&*path, spec, data)?;
             }
             _ => {
-                if object != PrimitivObject::Model && !name.is_empty() {
+                if self.object != PrimitivObject::Model && !name.is_empty() {
                     let reason = "the one tensor of such a file has no name";
                     losses.push(Loss::new(LossKind::Name, &name, reason));
                 }
-                let batch = if object == PrimitivObject::Tensor { batch } else { 1 };
-                let with = TensorOptions::new().with_batch(batch);
-                builder.deferred_with(&name, spec, data, with)?;
+                self.builder.deferred_with(&name, spec, data, with)?;
             }
         }
-        parameter = Some(name);
+        self.parameter = Some(name);
+        Ok(())
     }
-    builder.check().map_err(|error| match error {
-        primitiv_format::Error::Build(error @ BuildError::PathConflict { .. }) => {
-            // Where the caller of a conversion finds what the builder speaks of.
-            let text = format!("{error} (`whole_names`, --whole-names on the command line)");
-            refusal(text)
-        }
-        error => error.into(),
-    })?;
-    Ok(Writer::Tensors(builder))
 }
 
 /// The `KEY` of `NAME:KEY`, where `NAME` is this parameter.
