@@ -100,17 +100,7 @@ impl Archive {
                     .push(format!("{item} has no hash, as one writer leaves it"));
             }
             let checked = self.verify_chunk(chunk, options, &ticker);
-            let item = match checked {
-                Ok(found) => {
-                    let expected = hex(&chunk.blake3);
-                    match found {
-                        Some(found) => Item::compared(item, expected, hex(&found)),
-                        None => Item::new(item, Outcome::NotCovered),
-                    }
-                    .with_note("blake3")
-                }
-                Err(error) => failed(item, error)?,
-            };
+            let item = compared(item, chunk, checked)?;
             if item.outcome != Outcome::Ok {
                 let shard = match chunk.fourcc {
                     FourCc::WTSH => Some(chunk.name()),
@@ -132,17 +122,15 @@ impl Archive {
             );
         }
         if options.strict {
-            for entry in entries {
-                if entry
-                    .nbytes()
-                    .is_some_and(|len| len < entry.record().data_len)
-                {
-                    let name = entry.name();
-                    report
-                        .warnings
-                        .push(format!("{prefix}{name:?} has more data than it needs"));
-                }
-            }
+            let is_longer = |entry: &Entry<'_>| {
+                let len = entry.nbytes();
+                len.is_some_and(|len| len < entry.record().data_len)
+            };
+            let warnings = entries.filter(is_longer).map(|entry| {
+                let name = entry.name();
+                format!("{prefix}{name:?} has more data than it needs")
+            });
+            report.warnings.extend(warnings);
         }
         Ok(())
     }
@@ -300,6 +288,16 @@ impl Archive {
         }
         Ok(Some(item))
     }
+}
+
+/// What became of a chunk whose hash was taken.
+fn compared(item: String, chunk: &Chunk, checked: Result<Option<[u8; 32]>>) -> Result<Item> {
+    let item = match checked {
+        Ok(Some(found)) => Item::compared(item, hex(&chunk.blake3), hex(&found)),
+        Ok(None) => Item::new(item, Outcome::NotCovered),
+        Err(error) => return failed(item, error),
+    };
+    Ok(item.with_note("blake3"))
 }
 
 /// The file's fault as an item of a report; anything else stays an error.

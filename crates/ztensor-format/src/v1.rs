@@ -17,6 +17,7 @@ use crate::tensors::Obstacle;
 use crate::{Error, Generation, ReadOptions, Result, Rule, Unsupported, dtype};
 
 /// Parses a file whose first eight bytes were looked at.
+// Long since it is the list of the checks, in the order in which the specification makes them.
 pub(crate) fn parse(
     source: &Arc<dyn Source>,
     tail: &dyn Source,

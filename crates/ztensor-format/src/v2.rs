@@ -33,6 +33,7 @@ fn fail<T>(at: At, field: &'static str, rule: Rule) -> Result<T> {
 }
 
 /// Parses a file whose first eight bytes were looked at.
+// Long since it is the list of the checks, in the order in which the specification makes them.
 pub(crate) fn parse(
     _: &Arc<dyn Source>,
     source: &dyn Source,

@@ -68,13 +68,8 @@ impl Builder {
             chunks.push((chunk, payload));
         };
         if self.options.ihsh {
-            let zeros = [0u8; IHSH_SIZE].to_vec();
-            add(
-                FourCc::IHSH,
-                "control.integrity",
-                OPTIONAL,
-                Payload::Bytes(zeros),
-            );
+            let zeros = Payload::Bytes([0u8; IHSH_SIZE].to_vec());
+            add(FourCc::IHSH, "control.integrity", OPTIONAL, zeros);
         }
         if weights {
             let json = self.json();
@@ -91,19 +86,14 @@ impl Builder {
             let name = alloc::format!("weights.shard{id}");
             let joined = Joined::of(shard, &self.tensors);
             let pages = hashes.pages.as_ref().map(|pages| phsh(&name, pages));
-            add(
-                FourCc::WTSH,
-                &name,
-                MMAP_CRITICAL,
-                Payload::Weights(joined, hashes),
-            );
-            if let Some(payload) = pages {
-                let payload = Payload::Bytes(payload);
+            let weights = Payload::Weights(joined, hashes);
+            add(FourCc::WTSH, &name, MMAP_CRITICAL, weights);
+            if let Some(pages) = pages.map(Payload::Bytes) {
                 add(
                     FourCc::PHSH,
                     &alloc::format!("{name}.phsh"),
                     OPTIONAL,
-                    payload,
+                    pages,
                 );
             }
         }
@@ -147,6 +137,7 @@ impl Builder {
     }
 
     /// Compresses and hashes what is no weight, and gives every chunk its place.
+    // Long since the places of all tables depend on each other.
     fn place(&self, mut chunks: Vec<(Chunk, Payload)>) -> Result<Layout> {
         let count = u32::try_from(chunks.len()).map_err(|_| BuildError::TooLarge)?;
         if u64::from(count) > Limits::default().max_chunk_count {

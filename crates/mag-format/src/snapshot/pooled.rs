@@ -228,6 +228,7 @@ impl Pool {
 }
 
 /// One descriptor with its tensor's name; the offset is still relative to the data.
+// Long since each field has a rule of its own.
 fn descriptor<'a>(
     cursor: &mut Cursor<'_>,
     generation: Generation,

@@ -376,6 +376,7 @@ impl Table {
         }
     }
 
+    // Long since it is one arm for each pair of types that the compiler makes a loop of.
     fn convert(&self, from: usize, input: &[u8], to: usize, out: &mut [u8], lost: &mut Lost) {
         match from {
             1 => self.convert_from::<1>(input, to, out, lost),

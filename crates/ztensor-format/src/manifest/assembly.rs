@@ -177,6 +177,7 @@ impl Assembly {
     }
 
     /// Adds the entry of a component; under the object's own name where `component` is `None`.
+    // Long since a record is made of all that its object and it say, each kept once.
     pub(crate) fn push(
         &mut self,
         owner: &Owner<'_>,
