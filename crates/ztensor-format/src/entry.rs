@@ -43,7 +43,7 @@ impl CustomField {
     }
 
     /// The value as it is in the file, one CBOR item: what
-    /// [`TensorOptions::custom_cbor`](crate::TensorOptions::custom_cbor) takes.
+    /// [`TensorOptions::with_custom_cbor`](crate::TensorOptions::with_custom_cbor) takes.
     pub fn cbor(&self) -> &Bytes {
         &self.cbor
     }

@@ -43,6 +43,7 @@ const INFINITY: u32 = 0x7F80_0000;
 const MAGNITUDE: u32 = 0x7FFF_FFFF;
 
 /// Casts whole elements, if there is a way for many at once.
+// Long since it is one arm for each pair of types that the compiler makes a loop of.
 pub(super) fn convert(
     (from, to): (DType, DType),
     table: Option<&Table>,
@@ -376,7 +377,6 @@ impl Table {
         }
     }
 
-    // Long since it is one arm for each pair of types that the compiler makes a loop of.
     fn convert(&self, from: usize, input: &[u8], to: usize, out: &mut [u8], lost: &mut Lost) {
         match from {
             1 => self.convert_from::<1>(input, to, out, lost),
