@@ -332,11 +332,17 @@ impl Archive {
         let (dtype, range) = self.locate(entry)?;
         let data = if self.options.checks_data() {
             let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
-            let stored = self.source.read(self.stored_range(entry)?)?;
+            let range = self.stored_range(entry)?;
+            let stored = self
+                .source
+                .read(range)
+                .map_err(|error| entry.unread(error))?;
             self.check_hash(entry, || Ok(blake3::hash(&stored).into()))?;
             stored.slice(..len.min(stored.len()))
         } else {
-            self.source.read(range)?
+            self.source
+                .read(range)
+                .map_err(|error| entry.unread(error))?
         };
         Tensor::new(dtype, entry.shape().clone(), data).map_err(|error| {
             BuildError::Shape {
@@ -357,10 +363,14 @@ impl Archive {
         let expected = range.end - range.start;
         UsageError::check_buffer(entry.name(), expected, out)?;
         if !self.options.checks_data() {
-            return Ok(self.source.read_into(range.start, out)?);
+            return Ok(self
+                .source
+                .read_into(range.start, out)
+                .map_err(|error| entry.unread(error))?);
         }
         if entry.record().data_len == expected {
-            self.source.read_into(range.start, out)?;
+            let read = self.source.read_into(range.start, out);
+            read.map_err(|error| entry.unread(error))?;
             return self.check_hash(entry, || Ok(blake3::hash(out).into()));
         }
         // The hash is over more bytes than are asked for.
@@ -479,7 +489,10 @@ impl Archive {
             }
             page += 1;
         }
-        Ok(self.source.read(wanted)?)
+        Ok(self
+            .source
+            .read(wanted)
+            .map_err(|error| entry.unread(error))?)
     }
 
     /// The shard of a tensor, where it is among the damaged ones.

@@ -245,7 +245,9 @@ impl Archive {
             let bools = Cast::new(stored, DType::U32, DType::Bool).map_err(named)?;
             bools.read(0..bools.size())?
         } else {
-            self.source.read(range)?
+            self.source
+                .read(range)
+                .map_err(|error| entry.unread(error))?
         };
         Ok(Tensor::new(dtype, entry.shape().clone(), data).map_err(named)?)
     }
@@ -258,7 +260,10 @@ impl Archive {
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (_, range) = self.locate(entry)?;
         UsageError::check_buffer(entry.name(), entry.len(), out)?;
-        Ok(self.source.read_into(range.start, out)?)
+        Ok(self
+            .source
+            .read_into(range.start, out)
+            .map_err(|error| entry.unread(error))?)
     }
 
     /// Reads a tensor's elements, in stored order, into `out`, which has room for exactly these.

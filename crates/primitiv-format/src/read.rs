@@ -219,7 +219,11 @@ impl Archive {
     /// [`UsageError::ForeignEntry`] where the entry is another archive's, or what the source fails
     /// with.
     pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
-        let data = self.source.read(self.locate(entry)?)?;
+        let range = self.locate(entry)?;
+        let data = self
+            .source
+            .read(range)
+            .map_err(|error| entry.unread(error))?;
         match Tensor::new(DType::F32, entry.shape().clone(), data) {
             Ok(tensor) => Ok(tensor.with_order(Order::ColumnMajor)),
             Err(error) => Err(BuildError::Shape {
@@ -237,7 +241,10 @@ impl Archive {
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let range = self.locate(entry)?;
         UsageError::check_buffer(entry.name(), entry.len(), out)?;
-        Ok(self.source.read_into(range.start, out)?)
+        Ok(self
+            .source
+            .read_into(range.start, out)
+            .map_err(|error| entry.unread(error))?)
     }
 
     /// Reads a tensor's elements, in stored order, into `out`, which has room for exactly these.

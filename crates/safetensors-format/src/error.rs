@@ -101,16 +101,6 @@ pub enum BuildError {
         /// Bits that dtype and shape ask for.
         bits: u128,
     },
-    /// A deferred tensor's source has another length now than when it was added.
-    #[error("tensor {name:?} has {got} bytes now; it had {expected} when it was added")]
-    Changed {
-        /// The tensor.
-        name: String,
-        /// The length that it was added with.
-        expected: u64,
-        /// The length that it has.
-        got: u64,
-    },
     /// The index of a set has a name that says what it is.
     #[error("{path}: the index of a set is named STEM.safetensors.index.json")]
     SetName {

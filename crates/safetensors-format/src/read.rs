@@ -177,7 +177,10 @@ impl Archive {
     /// entry is another archive's, or what the source fails with.
     pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
         let (dtype, range) = self.locate(entry)?;
-        let data = self.source.read(range)?;
+        let data = self
+            .source
+            .read(range)
+            .map_err(|error| entry.unread(error))?;
         let tensor = Tensor::new(dtype, entry.shape().clone(), data);
         Ok(tensor.map_err(|error| BuildError::Shape {
             name: entry.name().to_string(),
@@ -192,7 +195,10 @@ impl Archive {
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (_, range) = self.locate(entry)?;
         UsageError::check_buffer(entry.name(), entry.len(), out)?;
-        Ok(self.source.read_into(range.start, out)?)
+        Ok(self
+            .source
+            .read_into(range.start, out)
+            .map_err(|error| entry.unread(error))?)
     }
 
     /// Reads a tensor's elements, in stored order, into `out`, which has room for exactly these.

@@ -3,14 +3,14 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tensor_core::codec::{NameTable, Output, Sink, Ticker, hinted_vec, walk};
+use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec};
 use tensor_core::{Order, Shape, ShapeError, Source, Tensor, TensorSpec, WriteOptions};
 
 use crate::layout::{Header, METADATA, PREFIX};
 use crate::limits::MAX_HEADER;
 #[cfg(feature = "std")]
 use crate::limits::MAX_SHARD;
-use crate::{Archive, BuildError, DTypeCode, Entry, Error, Result};
+use crate::{Archive, BuildError, DTypeCode, Entry, Result};
 
 /// What a [`Builder`] writes of a tensor beside dtype, shape and values: extra keys, none unless
 /// set.
@@ -287,7 +287,8 @@ impl Builder {
             let code = code.into();
             return Err(BuildError::UnknownDType { name, code }.into());
         }
-        self.add(name, code, shape, Arc::new(data), options.extras)
+        let data = Unchanged::shared(&name, data);
+        self.add(name, code, shape, data, options.extras)
     }
 
     /// Adds a tensor of an archive as it is there: its dtype, known or not, its extra keys, and the
@@ -327,7 +328,9 @@ impl Builder {
     ) -> Result<&mut Self> {
         let data = archive.stored(entry)?;
         let (code, shape) = (entry.dtype_code().clone(), entry.shape().clone());
-        self.add(name.into(), code, shape, data, extras_of(entry))
+        let name = name.into();
+        let data = Unchanged::shared(&name, data);
+        self.add(name, code, shape, data, extras_of(entry))
     }
 
     fn add(
@@ -408,8 +411,7 @@ impl Builder {
     /// The file in memory.
     ///
     /// # Errors
-    /// As [`encoded_len`](Self::encoded_len), what a deferred tensor's source fails with, and
-    /// [`BuildError::Changed`] where it has another length by now.
+    /// As [`encoded_len`](Self::encoded_len), and what a deferred tensor's source fails with.
     pub fn to_vec(&self) -> Result<Vec<u8>> {
         let plan = self.plan()?;
         let mut sink = Sink::new(hinted_vec(plan.file_len));
@@ -499,14 +501,7 @@ impl Builder {
         let ticker = Ticker::new(options.progress);
         let tensors = plan.order.iter().filter_map(|&at| self.tensors.get(at));
         for tensor in tensors {
-            // A source that has another length now would shift all that follows.
-            tensor.check_len()?;
-            let walked = walk(&tensor.data, 0..tensor.len, &ticker, |piece| {
-                sink.put(piece).map_err(Error::from)
-            });
-            // That it got shorter is more to the point than that it could not be read.
-            tensor.check_len()?;
-            walked?;
+            sink.copy_from(&tensor.data, &ticker)?;
         }
         Ok(())
     }
@@ -563,21 +558,6 @@ impl Builder {
             start,
             order,
             file_len: file_len.ok_or(BuildError::TooLarge)?,
-        })
-    }
-}
-
-impl Planned {
-    fn check_len(&self) -> Result<(), BuildError> {
-        let (expected, got) = (self.len, self.data.size());
-        if expected == got {
-            return Ok(());
-        }
-        let name = self.name.clone();
-        Err(BuildError::Changed {
-            name,
-            expected,
-            got,
         })
     }
 }

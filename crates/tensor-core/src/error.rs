@@ -328,6 +328,31 @@ impl SourceError {
         Self::Codec(Box::new(error))
     }
 
+    /// The same error about a tensor, whose bytes lie at `offset` of its file where that is known. One of
+    /// a file, which says its path, and one that names a tensor stay as they are.
+    ///
+    /// ```
+    /// use tensor_core::{Kind, SourceError};
+    ///
+    /// let error = SourceError::Other("HTTP 503".into()).of_tensor("w", Some(0x40));
+    /// assert_eq!((error.kind(), error.tensor()), (Kind::Io, Some("w")));
+    /// assert_eq!(error.to_string(), "tensor \"w\": HTTP 503 (byte 0x40, field data)");
+    /// ```
+    #[cold]
+    #[must_use]
+    pub fn of_tensor(self, name: &str, offset: Option<u64>) -> Self {
+        let is_bare = matches!(self, Self::Other(_) | Self::OutOfBounds { .. });
+        if !is_bare && !matches!(&self, Self::Codec(error) if error.tensor().is_none()) {
+            return self;
+        }
+        Self::failure(OfTensor {
+            tensor: name.into(),
+            at: self.at().or(offset.map(|offset| At::new(offset, "data"))),
+            says_at: self.at().is_some(),
+            error: self,
+        })
+    }
+
     /// Whose fault it is: a codec's word where there is one, else that of the system or the source.
     #[must_use]
     pub fn kind(&self) -> Kind {
@@ -365,6 +390,50 @@ impl SourceError {
             Self::Codec(error) => error.tensor(),
             _ => None,
         }
+    }
+}
+
+/// What a source failed with while a tensor's bytes were asked of it.
+#[derive(Debug)]
+struct OfTensor {
+    tensor: Box<str>,
+    at: Option<At>,
+    /// Whether the error's own text tells where.
+    says_at: bool,
+    error: SourceError,
+}
+
+impl fmt::Display for OfTensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tensor {:?}: {}", self.tensor, self.error)?;
+        match self.at.filter(|_| !self.says_at) {
+            Some(at) => write!(f, " ({at})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl core::error::Error for OfTensor {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl Failure for OfTensor {
+    fn kind(&self) -> Kind {
+        self.error.kind()
+    }
+
+    fn rule_id(&self) -> Option<&'static str> {
+        self.error.rule_id()
+    }
+
+    fn at(&self) -> Option<At> {
+        self.at
+    }
+
+    fn tensor(&self) -> Option<&str> {
+        Some(&self.tensor)
     }
 }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::{At, Failure, FileId, Kind, Source, SourceError};
 
 /// The bytes of a tensor that a builder has planned with: a source that must keep the length that it had
-/// then, since everything after it has its place by now.
+/// then, since everything after it has its place by now. Its errors name the tensor.
 ///
 /// ```
 /// use tensor_core::codec::Unchanged;
@@ -71,14 +71,14 @@ impl<S: Source> Source for Unchanged<S> {
         let read = self.inner.read_into(offset, out);
         // That it got shorter is more to the point than that it could not be read.
         self.check_size()?;
-        read
+        read.map_err(|error| error.of_tensor(&self.name, None))
     }
 
     fn read(&self, range: Range<u64>) -> Result<Bytes, SourceError> {
         self.check_size()?;
         let read = self.inner.read(range);
         self.check_size()?;
-        read
+        read.map_err(|error| error.of_tensor(&self.name, None))
     }
 
     fn contiguous(&self) -> Option<&Bytes> {

@@ -4,7 +4,7 @@ use core::fmt;
 use core::ops::Range;
 
 use tensor_core::codec::PieceId;
-use tensor_core::{At, Bytes, DType, Order, Shape, Value};
+use tensor_core::{At, Bytes, DType, Order, Shape, SourceError, Value};
 
 use crate::checksum::Checksum;
 use crate::encoding::{Encoding, Endianness, Layout};
@@ -179,6 +179,11 @@ impl<'a> Entry<'a> {
     #[must_use]
     pub fn offset(self) -> u64 {
         self.record().offset
+    }
+
+    /// What a source failed with while this tensor's bytes were asked of it.
+    pub(crate) fn unread(self, error: SourceError) -> SourceError {
+        error.of_tensor(self.name(), Some(self.offset()))
     }
 
     /// Bytes that the data takes in the file; always known.

@@ -45,7 +45,7 @@
 //!
 //! let mut builder = Builder::new();
 //! let tensor = Tensor::from_slice(&[1.0f32; 1000], &[10, 100])?;
-//! let options = TensorOptions::new().with_zstd(3).custom("epoch", 7u32)?;
+//! let options = TensorOptions::new().with_zstd(3).with_custom("epoch", 7u32)?;
 //! builder.tensor_with("w", tensor.clone(), options)?;
 //! let file = builder.to_vec()?;
 //!

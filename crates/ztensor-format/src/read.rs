@@ -5,6 +5,8 @@ use core::fmt;
 
 #[cfg(feature = "zstd")]
 use tensor_core::At;
+#[cfg(any(feature = "generations", feature = "zstd"))]
+use tensor_core::codec::Unchanged;
 use tensor_core::codec::{HasEntries, read_elements};
 use tensor_core::{Bytes, DType, Element, Entries, Source, Swapped, Tensor, Version, Window};
 
@@ -263,13 +265,15 @@ impl Archive {
         let (dtype, stored) = self.named(entry)?;
         let data = match stored {
             Stored::Raw(window) => {
-                let data = window.read(0..window.size())?;
+                let data = window.read(0..window.size());
+                let data = data.map_err(|error| entry.unread(error))?;
                 self.check_bytes(entry, &data)?;
                 data
             }
             Stored::Swapped(swapped) => {
                 self.check_data(entry)?;
-                swapped.read(0..swapped.size())?
+                let data = swapped.read(0..swapped.size());
+                data.map_err(|error| entry.unread(error))?
             }
             #[cfg(feature = "zstd")]
             Stored::Zstd(blob) => {
@@ -281,7 +285,8 @@ impl Archive {
             #[cfg(feature = "generations")]
             Stored::Ruled(source) => {
                 self.check_data(entry)?;
-                source.read(0..source.size())?
+                let data = source.read(0..source.size());
+                data.map_err(|error| entry.unread(error))?
             }
         };
         Tensor::new(dtype, entry.shape().clone(), data).map_err(|error| {
@@ -301,12 +306,15 @@ impl Archive {
         UsageError::check_buffer(entry.name(), entry.nbytes().unwrap_or(0), out)?;
         match stored {
             Stored::Raw(window) => {
-                window.read_into(0, out)?;
+                let read = window.read_into(0, out);
+                read.map_err(|error| entry.unread(error))?;
                 self.check_bytes(entry, out)
             }
             Stored::Swapped(swapped) => {
                 self.check_data(entry)?;
-                Ok(swapped.read_into(0, out)?)
+                Ok(swapped
+                    .read_into(0, out)
+                    .map_err(|error| entry.unread(error))?)
             }
             #[cfg(feature = "zstd")]
             Stored::Zstd(blob) => {
@@ -317,7 +325,9 @@ impl Archive {
             #[cfg(feature = "generations")]
             Stored::Ruled(source) => {
                 self.check_data(entry)?;
-                Ok(source.read_into(0, out)?)
+                Ok(source
+                    .read_into(0, out)
+                    .map_err(|error| entry.unread(error))?)
             }
         }
     }
@@ -359,9 +369,12 @@ impl Archive {
             Stored::Raw(window) => Arc::new(window),
             Stored::Swapped(swapped) => Arc::new(swapped),
             #[cfg(feature = "zstd")]
-            Stored::Zstd(blob) => Arc::new(crate::encoding::Decoded::new(blob)),
+            Stored::Zstd(blob) => {
+                let decoded = crate::encoding::Decoded::new(blob);
+                Arc::new(Unchanged::new(entry.name(), decoded))
+            }
             #[cfg(feature = "generations")]
-            Stored::Ruled(source) => source,
+            Stored::Ruled(source) => Arc::new(Unchanged::new(entry.name(), source)),
         })
     }
 

@@ -39,7 +39,8 @@ fn a_failing_source_leaves_the_old_file_and_nothing_else() {
         .unwrap();
     let error = builder.write_file(&path).unwrap_err();
     assert_eq!(error.kind(), Kind::Io);
-    assert_eq!(error.to_string(), "no bytes at 0");
+    assert_eq!(error.tensor(), Some("x"));
+    assert_eq!(error.to_string(), "tensor \"x\": no bytes at 0");
     assert_eq!(fs::read(&path).unwrap(), before);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }

@@ -41,7 +41,8 @@ fn a_failing_source_leaves_the_old_file_and_nothing_else() {
         .unwrap();
     let error = builder.write_file(&path).unwrap_err();
     assert_eq!(error.kind(), Kind::Io);
-    assert_eq!(error.to_string(), "no bytes at 0");
+    assert_eq!(error.tensor(), Some("x"));
+    assert_eq!(error.to_string(), "tensor \"x\": no bytes at 0");
     assert_eq!(fs::read(&path).unwrap(), before);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
@@ -171,7 +172,7 @@ fn a_source_that_changes_its_length_is_noticed() {
             assert_eq!(error.kind(), Kind::Build, "{error}");
             let (expected, got) = lengths;
             let text =
-                format!("tensor \"x\" has {got} bytes now; it had {expected} when it was added");
+                format!("tensor \"x\" had {expected} bytes when it was added, and has {got} now");
             assert_eq!(error.to_string(), text, "{after}");
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         }

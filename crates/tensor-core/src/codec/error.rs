@@ -157,10 +157,14 @@ impl<F: Format> Error<F> {
             | Self::Truncated { tensor, .. }
             | Self::Unsupported { tensor, .. } => {
                 tensor.get_or_insert_with(|| name.into());
+                self
             }
-            _ => {}
+            Self::Source(_) => match self {
+                Self::Source(error) => Self::Source(error.of_tensor(name, None)),
+                error => error,
+            },
+            _ => self,
         }
-        self
     }
 
     /// The same error about the file at `path`, unless it names a path.

@@ -157,3 +157,73 @@ fn a_name_or_an_entry_picks_a_tensor() {
     let error = one.read_slice("w", &mut integers).unwrap_err();
     assert!(error.to_string().contains("u32"), "{error}");
 }
+
+/// Bytes that can be had until they can't.
+#[derive(Clone)]
+struct Flaky {
+    bytes: Bytes,
+    is_down: std::sync::Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl tensorfmt::Source for Flaky {
+    fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), tensorfmt::SourceError> {
+        match self.is_down.load(std::sync::atomic::Ordering::Relaxed) {
+            true => Err(tensorfmt::SourceError::Other("HTTP 503".into())),
+            false => tensorfmt::Source::read_into(&self.bytes, offset, out),
+        }
+    }
+}
+
+/// What a source fails with is said with the tensor and its place, in a read as in a copy.
+#[test]
+fn what_a_source_fails_with_names_the_tensor() {
+    for &target in tensorfmt::convert::Target::ALL {
+        if target.is_set() {
+            continue;
+        }
+        let mut model = tensorfmt::convert::Model::new();
+        model.tensor("w", w());
+        let options = tensorfmt::convert::Options::default();
+        let Ok(plan) = tensorfmt::convert::plan(model, target, &options) else {
+            // An object without tensors.
+            continue;
+        };
+        let source = Flaky {
+            bytes: plan.to_vec().unwrap().into(),
+            is_down: Default::default(),
+        };
+        let archive = Archive::from_source(source.clone(), &ReadOptions::default()).unwrap();
+        let name = archive.entries().first().unwrap().name().to_owned();
+        let copied = tensorfmt::convert::plan(
+            tensorfmt::convert::Model::of(&archive),
+            tensorfmt::convert::Target::Safetensors,
+            &options,
+        );
+        source
+            .is_down
+            .store(true, std::sync::atomic::Ordering::Relaxed);
+        let mut bytes = [0; 256];
+        for error in [
+            archive.read(&name).unwrap_err(),
+            archive.read_into(&name, &mut bytes).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), Kind::Io, "{target:?}");
+            assert_eq!(error.tensor(), Some(&*name), "{target:?}: {error}");
+            let text = error.to_string();
+            assert!(
+                text.contains("HTTP 503") && text.contains("byte 0x"),
+                "{text}"
+            );
+        }
+        let error = copied.unwrap().to_vec().unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("HTTP 503") && text.contains(&format!("{name:?}")),
+            "{text}"
+        );
+    }
+}
