@@ -495,6 +495,10 @@ pub(crate) struct Extract {
     /// The kind of file, whatever the ending
     #[arg(long, value_name = "KIND")]
     pub(crate) to: Option<ExtractKind>,
+    /// Extract without checking the tensors' checksums first, and what fails them too; rows alone are never
+    /// checked
+    #[arg(long)]
+    pub(crate) no_verify: bool,
     /// Overwrite the output
     #[arg(long)]
     pub(crate) force: bool,

@@ -13,11 +13,11 @@ use serde::Serialize;
 use tensor_core::codec::{Output, Sink, Ticker};
 use tensor_core::{Cast, Shape, Source, Window};
 use tensorfmt::convert::{ModelTensor, Tensors};
-use tensorfmt::{Archive, DType, Error, Order};
+use tensorfmt::{Archive, DType, Error, Order, Outcome};
 
-use crate::Outcome;
+use crate::Outcome as Ended;
 use crate::cli::{Common, Extract, ExtractKind};
-use crate::failure::{Failure, UNSUPPORTED, complain};
+use crate::failure::{Failure, INVALID, UNSUPPORTED, complain};
 use crate::input::Input;
 use crate::names::{Idle, Patterns, Rows};
 use crate::output::escape;
@@ -65,7 +65,7 @@ enum To {
     Folder(PathBuf, ExtractKind),
 }
 
-pub(crate) fn run(args: &Extract, common: &Common) -> Outcome {
+pub(crate) fn run(args: &Extract, common: &Common) -> Ended {
     let to = to(args)?;
     let cast = args.cast.as_deref().map(dtype).transpose()?;
     if let To::One(target, _) | To::Npz(target) = &to {
@@ -193,6 +193,7 @@ fn pieces(
     let tensors = Tensors::new(archive);
     let mut pieces = Vec::with_capacity(chosen.len());
     let mut is_cast = false;
+    let mut damaged = 0usize;
     for (at, rows) in chosen {
         let Some(entry) = entries.get(at) else {
             continue;
@@ -206,7 +207,25 @@ fn pieces(
         if let Some(to) = cast.filter(|&to| is_about(piece.dtype, to)) {
             is_cast |= casted(&mut piece, to)?;
         }
+        // Rows are read without the rest, which their checksum is of as well.
+        if rows.is_none() && !args.no_verify {
+            let item = archive.verify_entry(entry).map_err(|error| about(&error))?;
+            if item.outcome == Outcome::Failed {
+                damaged += 1;
+                complain(&escape(&format!("{:?}: {item}", piece.label)));
+            }
+        }
         pieces.push(piece);
+    }
+    if damaged > 0 {
+        return Err(Failure::new(
+            INVALID,
+            format!(
+                "{}: nothing extracted: {damaged} of the chosen tensors are damaged; --no-verify extracts \
+                them as they are",
+                input.path.display()
+            ),
+        ));
     }
     if let (Some(to), false) = (cast, is_cast) {
         complain(&format!(

@@ -1,7 +1,7 @@
 //! Several tensors, rows and casts that `extract` takes out.
 
 use serde_json::json;
-use tensorfmt::{Tensor, bf16, safetensors};
+use tensorfmt::{Tensor, bf16, safetensors, ztensor};
 
 use crate::names::with_names;
 use crate::{Run, Scratch, write};
@@ -374,4 +374,34 @@ fn what_numpy_lacks_is_cast_when_asked_for() {
         .code,
         2
     );
+}
+
+/// What has a checksum that it fails is not given away as if it were whole.
+#[test]
+fn what_is_damaged_is_extracted_only_when_asked_for() {
+    let scratch = Scratch::new();
+    let whole = Tensor::from_slice(&[1.0f32, 2.0], &[2, 1]).unwrap();
+    let mut builder = ztensor::Builder::new();
+    builder.tensor("a", whole.clone()).unwrap();
+    builder.tensor("b", whole).unwrap();
+    let path = scratch.path("m.zt");
+    write(&path, builder.to_vec().unwrap());
+    let mut broken = std::fs::read(&path).unwrap();
+    let found = broken
+        .windows(4)
+        .position(|bytes| bytes == 2f32.to_le_bytes());
+    broken[found.unwrap()] ^= 1;
+    std::fs::write(&path, broken).unwrap();
+    let run = extract(&scratch, &["m.zt", "*", "-o", "all.npz"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.err.contains("\"a\": failed a: expected"), "{run:?}");
+    assert!(!run.err.contains("\"b\""), "{run:?}");
+    assert!(!scratch.path("all.npz").exists());
+    let whole = extract(&scratch, &["m.zt", "b", "-o", "b.npy"]);
+    assert_eq!(whole.code, 0, "{whole:?}");
+    let rows = extract(&scratch, &["m.zt", "a[0:1]", "-o", "row.npy"]);
+    assert_eq!(rows.code, 0, "{rows:?}");
+    let all = ["m.zt", "*", "-o", "all.npz", "--no-verify"];
+    assert_eq!(extract(&scratch, &all).code, 0);
+    assert!(scratch.path("all.npz").exists());
 }
