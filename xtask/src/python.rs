@@ -51,6 +51,8 @@ fn missing(may_skip: bool, why: &str) -> Outcome {
 struct Task {
     package: PathBuf,
     target: PathBuf,
+    /// The workspace's own: what the package is built of is mostly built there.
+    cargo: PathBuf,
     wheels: PathBuf,
 }
 
@@ -60,6 +62,7 @@ impl Task {
         Self {
             package: root.join(PACKAGE),
             target: root.join("target/python"),
+            cargo: root.join("target"),
             wheels: root.join("target/wheels"),
         }
     }
@@ -93,7 +96,7 @@ impl Task {
             // Lints and tests know the interpreter that the wheel is for.
             command
                 .current_dir(&self.package)
-                .env("CARGO_TARGET_DIR", self.target.join("cargo"))
+                .env("CARGO_TARGET_DIR", &self.cargo)
                 .env("PYO3_PYTHON", program(&self.target.join("venv"), "python"));
             run_shown(&mut command)
         };
@@ -129,12 +132,19 @@ impl Task {
     fn build(&self, arguments: &[&str], interpreter: &Path) -> Outcome {
         let mut build = Command::new(program(&self.target.join("venv"), "maturin"));
         build
-            .args(["build", "--release", "--locked", "--quiet", "--out"])
+            .args([
+                "build",
+                "--release",
+                "--strip",
+                "--locked",
+                "--quiet",
+                "--out",
+            ])
             .arg(&self.wheels)
             .args(arguments)
             .arg(interpreter)
             .current_dir(&self.package)
-            .env("CARGO_TARGET_DIR", self.target.join("cargo"));
+            .env("CARGO_TARGET_DIR", &self.cargo);
         run_shown(&mut build)
     }
 
