@@ -8,6 +8,7 @@
 //! - [`gate`]: all files of a format, damaged in every way, within bounds of memory and time
 //! - [`corpus`]: real files with their manifests, where they are at hand
 //! - [`crowds`]: files of very many entries that share what they say
+//! - [`http`]: a web server that counts, and misbehaves where asked to
 //! - [`alloc`]: an allocator that counts, to hold a parser to its memory bound
 //!
 //! ```
@@ -36,6 +37,7 @@ mod checksum;
 pub mod corpus;
 pub mod crowds;
 pub mod gate;
+pub mod http;
 mod le_buffer;
 pub mod mag;
 pub mod mag_snapshots;
