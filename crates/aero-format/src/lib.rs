@@ -98,9 +98,9 @@ pub use style::Style;
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
     At, Bytes, CastError, DType, Element, Entries, Item, Kind, LimitExceeded, Order, Outcome,
-    Progress, Report, Shape, ShapeError, SinkError, Source, SourceError, StrideError, Tensor,
-    TensorSpec, Truncated, UsageError, Value, VerifyOptions, Version, Window, WriteOptions, bf16,
-    f16,
+    Parts, Progress, Report, Shape, ShapeError, SinkError, Source, SourceError, StrideError,
+    Tensor, TensorSpec, Truncated, UsageError, Value, VerifyOptions, Version, Window, WriteOptions,
+    bf16, f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};

@@ -287,7 +287,7 @@ rules! {
         #[rule("aero.chunk.zstd", "a zstd chunk in a build without the feature `zstd`")]
         Zstd,
         /// A part of a set that is not a local file.
-        #[rule("aero.set.remote", "remote part {url:?}; nothing is fetched")]
+        #[rule("aero.set.remote", "remote part {url:?}; nothing is fetched unless asked for")]
         Remote {
             /// Its address.
             url: String,

@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value as Json;
 use tensor_core::codec::{HasEntries, read_elements};
 use tensor_core::{
-    At, Element, Entries, FileId, FileSource, Item, LimitExceeded, Report, Source, SourceError,
-    Tensor, UsageError, Value, VerifyOptions,
+    At, Element, Entries, FileId, FileSource, Item, LimitExceeded, Parts, Report, Source,
+    SourceError, Tensor, UsageError, Value, VerifyOptions,
 };
 
 use crate::entry::Entry;
 use crate::read::Archive;
-use crate::set_json::{self, Listed, Part, Place, at_path, listed, text_at};
+use crate::set_json::{self, Folder, Listed, Part, Place, at_path, listed, text_at};
 use crate::{Error, MetaEntry, ReadOptions, Result, Rule, Unsupported};
 
 /// How many parts are open at once.
@@ -30,6 +30,9 @@ pub struct Set {
 
 struct Inner {
     path: PathBuf,
+    /// Size of the JSON.
+    len: u64,
+    files: Files,
     options: ReadOptions,
     index: Archive,
     index_file: Listed,
@@ -56,12 +59,54 @@ impl Set {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self> {
-        let path = path.as_ref();
-        parse(path, options)
-            .map(|inner| Self {
-                inner: Arc::new(inner),
-            })
-            .map_err(|error| error.in_file(path))
+        Self::of(path.as_ref(), None, options)
+    }
+
+    /// Opens the set whose JSON is at `path`, with what opens the addresses that it names.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), and what `links` fails with.
+    pub fn open_linked(
+        path: impl AsRef<Path>,
+        links: Arc<dyn Parts>,
+        options: &ReadOptions,
+    ) -> Result<Self> {
+        Self::of(path.as_ref(), Some(links), options)
+    }
+
+    /// Opens the set whose JSON is `source`, called `name`: all other files come from `parts`.
+    ///
+    /// # Errors
+    /// What JSON or index break, or what `parts` fails with.
+    pub fn from_parts(
+        name: &str,
+        source: impl Source,
+        parts: Arc<dyn Parts>,
+        options: &ReadOptions,
+    ) -> Result<Self> {
+        let path = PathBuf::from(parts.shown(name));
+        let files = Files {
+            parts: Some(parts),
+            is_local: false,
+        };
+        let parsed = parse(&path, &source, files, options);
+        parsed.map(Self::new).map_err(|error| in_file(error, &path))
+    }
+
+    fn of(path: &Path, parts: Option<Arc<dyn Parts>>, options: &ReadOptions) -> Result<Self> {
+        let source = FileSource::open(path)?;
+        let files = Files {
+            parts,
+            is_local: true,
+        };
+        let parsed = parse(path, &source, files, options);
+        parsed.map(Self::new).map_err(|error| in_file(error, path))
+    }
+
+    fn new(inner: Inner) -> Self {
+        Self {
+            inner: Arc::new(inner),
+        }
     }
 
     /// All tensors, in index order.
@@ -118,16 +163,17 @@ impl Set {
         self.inner.part(0)?.metadata()
     }
 
-    /// Bytes of the JSON, the index and all parts that are there.
+    /// Bytes of the JSON, the index and all parts that are there; of parts elsewhere what the set says.
     #[must_use]
     pub fn file_len(&self) -> u64 {
         let len = |file: &Listed| match &file.place {
             Place::Local(path) => fs::metadata(path).map_or(0, |metadata| metadata.len()),
-            Place::Remote(_) => 0,
+            _ => file.size.unwrap_or(0),
         };
-        let json = fs::metadata(&self.inner.path).map_or(0, |metadata| metadata.len());
-        let parts: u64 = self.inner.parts.iter().map(|part| len(&part.file)).sum();
-        json + len(&self.inner.index_file) + parts
+        let parts = self.inner.parts.iter().map(|part| len(&part.file));
+        let parts = parts.fold(0, u64::saturating_add);
+        let index = len(&self.inner.index_file);
+        self.inner.len.saturating_add(index).saturating_add(parts)
     }
 
     /// The files of the set on this disk: its JSON, its index, its parts; some may be missing.
@@ -137,11 +183,10 @@ impl Set {
         let listed = core::iter::once(&self.inner.index_file).chain(parts);
         let local = listed.filter_map(|file| match &file.place {
             Place::Local(path) => Some(path.clone()),
-            Place::Remote(_) => None,
+            _ => None,
         });
-        core::iter::once(self.inner.path.clone())
-            .chain(local)
-            .collect()
+        let json = self.inner.files.is_local.then(|| self.inner.path.clone());
+        json.into_iter().chain(local).collect()
     }
 
     /// How many shards each part has, in the order of the set.
@@ -257,15 +302,68 @@ impl Set {
     }
 }
 
-/// Opens a file of the set; one that is missing is the set's fault.
-fn open_file(path: &Path) -> Result<FileSource> {
-    FileSource::open(path).map_err(|error| match error.source.kind() {
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::IsADirectory => Error::InFile {
-            path: path.to_path_buf(),
-            error: Box::new(Error::invalid(Rule::SetMissing, At::new(0, "path"))),
-        },
-        _ => Error::File(error),
-    })
+/// The same error about a file; one of bytes that come from elsewhere says where that is.
+fn in_file(error: Error, path: &Path) -> Error {
+    match error {
+        Error::Source(_) => error,
+        error => error.in_file(path),
+    }
+}
+
+/// What opens the files of a set.
+struct Files {
+    /// Those that are not on this disk, and addresses.
+    parts: Option<Arc<dyn Parts>>,
+    is_local: bool,
+}
+
+impl Files {
+    /// Opens a file of the set; one that is missing is the set's fault.
+    fn open(&self, place: &Place) -> Result<Arc<dyn Source>> {
+        let opened = match (place, &self.parts) {
+            (Place::Local(path), _) => match FileSource::open(path) {
+                Ok(source) => Some(Arc::new(source) as Arc<dyn Source>),
+                Err(error) => match error.source.kind() {
+                    std::io::ErrorKind::NotFound | std::io::ErrorKind::IsADirectory => None,
+                    _ => return Err(Error::File(error)),
+                },
+            },
+            (Place::Beside(name), Some(parts)) => parts.open(name)?,
+            (Place::Remote(address, below), Some(parts)) if parts.follows() => {
+                parts.open_address(address, below.as_deref())?
+            }
+            (Place::Remote(url, _), _) => {
+                let what = Unsupported::Remote { url: url.clone() };
+                return Err(Error::unsupported(what, At::new(0, "path")));
+            }
+            (Place::Beside(_), None) => None,
+        };
+        opened.ok_or_else(|| {
+            let missing = Error::invalid(Rule::SetMissing, At::new(0, "path"));
+            missing.in_file(&self.shown(place))
+        })
+    }
+
+    /// What messages call a file.
+    fn shown(&self, place: &Place) -> PathBuf {
+        match place {
+            Place::Local(path) => path.clone(),
+            Place::Beside(name) => match &self.parts {
+                Some(parts) => parts.shown(name).into(),
+                None => name.into(),
+            },
+            Place::Remote(address, below) => match below {
+                Some(name) => format!("{address}: {name}").into(),
+                None => address.into(),
+            },
+        }
+    }
+
+    /// Opens a file of the set as an archive.
+    fn archive(&self, place: &Place, options: &ReadOptions) -> Result<Archive> {
+        let opened = Archive::from_source(self.open(place)?, options);
+        opened.map_err(|error| in_file(error, &self.shown(place)))
+    }
 }
 
 impl Inner {
@@ -281,14 +379,7 @@ impl Inner {
             let at = At::new(0, "shards");
             return Err(Error::invalid(Rule::SetShard, at));
         };
-        let archive = match &part.file.place {
-            Place::Local(path) => Archive::from_source(open_file(path)?, &self.options)
-                .map_err(|error| error.in_file(path))?,
-            Place::Remote(url) => {
-                let what = Unsupported::Remote { url: url.clone() };
-                return Err(Error::unsupported(what, At::new(0, "path")));
-            }
-        };
+        let archive = self.files.archive(&part.file.place, &self.options)?;
         if open.len() >= OPEN {
             open.remove(0);
         }
@@ -427,34 +518,31 @@ fn wrong(field: &'static str) -> Error {
     Error::invalid(Rule::SetJson, At::new(0, field))
 }
 
-fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
-    let source = FileSource::open(path)?;
+fn parse(path: &Path, source: &dyn Source, files: Files, options: &ReadOptions) -> Result<Inner> {
     let (size, limits, at) = (source.size(), &options.limits, At::new(0, "json"));
     LimitExceeded::check("max_set_bytes", size, limits.max_set_bytes, at)?;
     let bytes = source.read(0..size)?;
     limits.check_json(&bytes, size, at)?;
     let json = set_json::parse(&bytes)?;
     check_version(&json)?;
-    if let Some(url) = json.get("base_url").filter(|url| !url.is_null()) {
-        let url = url.as_str().unwrap_or_default().to_owned();
-        let what = Unsupported::Remote { url };
-        return Err(Error::unsupported(what, At::new(0, "base_url")));
-    }
+    let follows = files.parts.as_ref().is_some_and(|parts| parts.follows());
+    let base = json.get("base_url").filter(|url| !url.is_null());
+    let base = base.map(|url| url.as_str().unwrap_or_default());
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let index_file = listed(at_path(&json, &["global_tidx"]), folder)?;
-    let Place::Local(index_path) = &index_file.place else {
-        let url = text_at(&json, &["global_tidx", "path"])
-            .unwrap_or_default()
-            .to_owned();
-        let what = Unsupported::Remote { url };
-        return Err(Error::unsupported(what, At::new(0, "global_tidx")));
+    let folder = match base {
+        Some(url) if !follows => return Err(remote(url, "base_url")),
+        Some(url) => Folder::Below(url),
+        None if files.is_local => Folder::Local(folder.unwrap_or(Path::new("."))),
+        None => Folder::Elsewhere,
     };
+    let index_file = listed(at_path(&json, &["global_tidx"]), folder)?;
+    if let (Place::Remote(url, _), false) = (&index_file.place, follows) {
+        return Err(remote(url, "global_tidx"));
+    }
     let (parts, shards) = parse_parts(&json, folder)?;
-    let index = Archive::from_source(open_file(index_path)?, options)
-        .map_err(|error| error.in_file(index_path))?;
+    let index = files.archive(&index_file.place, options)?;
     if let Some(entry) = index
         .entries()
         .find(|entry| !shards.contains_key(&entry.shard_id()))
@@ -470,6 +558,8 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
     }
     Ok(Inner {
         path: path.to_path_buf(),
+        len: size,
+        files,
         options: *options,
         index,
         index_file,
@@ -478,6 +568,12 @@ fn parse(path: &Path, options: &ReadOptions) -> Result<Inner> {
         metadata,
         open: Mutex::new(Vec::new()),
     })
+}
+
+/// The error about an address that is not gone to.
+fn remote(url: &str, field: &'static str) -> Error {
+    let url = url.to_owned();
+    Error::unsupported(Unsupported::Remote { url }, At::new(0, field))
 }
 
 /// Whether the JSON is a set's, of a version that is read.
@@ -504,7 +600,7 @@ fn check_version(json: &Json) -> Result<()> {
 }
 
 /// The parts, and which of them holds each shard.
-fn parse_parts(json: &Json, folder: &Path) -> Result<(Vec<Part>, HashMap<u32, usize>)> {
+fn parse_parts(json: &Json, folder: Folder<'_>) -> Result<(Vec<Part>, HashMap<u32, usize>)> {
     let mut parts = Vec::new();
     let mut shards = HashMap::new();
     let mut seen = std::collections::HashSet::new();
@@ -527,7 +623,7 @@ fn parse_parts(json: &Json, folder: &Path) -> Result<(Vec<Part>, HashMap<u32, us
         }
         let id = match &file.place {
             Place::Local(path) => FileId::of(path).ok(),
-            Place::Remote(_) => None,
+            _ => None,
         };
         parts.push(Part {
             name,

@@ -16,9 +16,24 @@ pub(crate) struct Listed {
     pub(crate) size: Option<u64>,
 }
 
+/// Where a file is.
+#[derive(Clone)]
 pub(crate) enum Place {
     Local(PathBuf),
-    Remote(String),
+    /// Beside a set that is not on this disk.
+    Beside(String),
+    /// At an address, or with a name below it.
+    Remote(String, Option<String>),
+}
+
+/// What names of files are relative to.
+#[derive(Clone, Copy)]
+pub(crate) enum Folder<'a> {
+    Local(&'a Path),
+    /// That of a set which is not on this disk.
+    Elsewhere,
+    /// The address that the set has for all of its files.
+    Below(&'a str),
 }
 
 pub(crate) struct Part {
@@ -120,7 +135,7 @@ pub(crate) fn text_at<'a>(json: &'a Json, path: &[&str]) -> Option<&'a str> {
 
 /// A file as listed, its path checked: one component after the other, none of them upwards, and
 /// no link that leads out of the folder. Size and hash may be absent, but not of another type.
-pub(crate) fn listed(json: &Json, folder: &Path) -> Result<Listed> {
+pub(crate) fn listed(json: &Json, folder: Folder<'_>) -> Result<Listed> {
     let wrong = |rule, field| Error::invalid(rule, At::new(0, field));
     let text = text_at(json, &["path"]).ok_or_else(|| wrong(Rule::SetJson, "path"))?;
     let size = match json.get("size_bytes") {
@@ -140,7 +155,7 @@ pub(crate) fn listed(json: &Json, folder: &Path) -> Result<Listed> {
     };
     let place = match text.split_once("://") {
         Some((scheme, _)) if ["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) => {
-            Place::Remote(text.to_owned())
+            Place::Remote(text.to_owned(), None)
         }
         Some(_) => return Err(wrong(Rule::SetPath, "path")),
         None => {
@@ -151,13 +166,11 @@ pub(crate) fn listed(json: &Json, folder: &Path) -> Result<Listed> {
             if !plain || !inside {
                 return Err(wrong(Rule::SetPath, "path"));
             }
-            let path = folder.join(text);
-            if let (Ok(real), Ok(home)) = (path.canonicalize(), folder.canonicalize()) {
-                if !real.starts_with(home) {
-                    return Err(wrong(Rule::SetPath, "path"));
-                }
+            match folder {
+                Folder::Local(folder) => local(folder, text)?,
+                Folder::Elsewhere => Place::Beside(text.to_owned()),
+                Folder::Below(base) => Place::Remote(base.to_owned(), Some(text.to_owned())),
             }
-            Place::Local(path)
         }
     };
     Ok(Listed {
@@ -165,4 +178,15 @@ pub(crate) fn listed(json: &Json, folder: &Path) -> Result<Listed> {
         sha256: sha256.map(str::to_owned),
         size,
     })
+}
+
+/// A file in a folder, unless a link there leads out of it.
+fn local(folder: &Path, name: &str) -> Result<Place> {
+    let path = folder.join(name);
+    if let (Ok(real), Ok(home)) = (path.canonicalize(), folder.canonicalize()) {
+        if !real.starts_with(home) {
+            return Err(Error::invalid(Rule::SetPath, At::new(0, "path")));
+        }
+    }
+    Ok(Place::Local(path))
 }

@@ -88,8 +88,9 @@ pub use set::Set;
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
     At, Bytes, CastError, DType, Element, Entries, Item, Kind, LimitExceeded, Order, Outcome,
-    Progress, Report, Shape, ShapeError, SinkError, Source, SourceError, StrideError, Tensor,
-    TensorSpec, Truncated, UsageError, Value, VerifyOptions, Window, WriteOptions, bf16, f16,
+    Parts, Progress, Report, Shape, ShapeError, SinkError, Source, SourceError, StrideError,
+    Tensor, TensorSpec, Truncated, UsageError, Value, VerifyOptions, Window, WriteOptions, bf16,
+    f16,
 };
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};

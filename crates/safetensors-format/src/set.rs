@@ -14,7 +14,7 @@ use std::vec::Vec;
 
 use tensor_core::codec::{ArchiveId, FilePool, HasEntries, NameTable, read_elements};
 use tensor_core::{
-    At, Element, Entries, FileId, FileSource, Item, Kind, Outcome, Report, Source, Tensor,
+    At, Element, Entries, FileId, FileSource, Item, Kind, Outcome, Parts, Report, Source, Tensor,
     UsageError, Value, VerifyOptions,
 };
 
@@ -117,10 +117,35 @@ impl Set {
         let source = FileSource::open(path)?;
         let own_name = path.file_name().map(|name| name.to_string_lossy());
         let own_name = own_name.unwrap_or(Cow::Borrowed(""));
-        let index = SetIndex::parse(&source, &own_name, &options.limits);
-        let index = index.map_err(|error| error.in_file(path))?;
+        Self::of(path, &own_name, &source, None, options)
+    }
+
+    /// Opens the set whose index is `source`, called `name`: the shards come from `parts`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), and what `parts` fails with.
+    pub fn from_parts(
+        name: &str,
+        source: impl Source,
+        parts: &dyn Parts,
+        options: &ReadOptions,
+    ) -> Result<Self> {
+        let path = PathBuf::from(parts.shown(name));
+        Self::of(&path, name, &source, Some(parts), options)
+    }
+
+    fn of(
+        path: &Path,
+        own_name: &str,
+        source: &dyn Source,
+        parts: Option<&dyn Parts>,
+        options: &ReadOptions,
+    ) -> Result<Self> {
+        let index = SetIndex::parse(source, own_name, &options.limits);
+        let index = index.map_err(|error| in_file(error, path))?;
         let mut reading = Reading {
             path,
+            parts,
             options,
             index: &index,
             found: vec![false; index.len()],
@@ -148,7 +173,9 @@ impl Set {
         let metadata = metadata_of(&shards, &mut oddities);
         let lens = (0..places.len()).filter_map(|at| entry_at(at)?.stored_len());
         oddities.extend(total_size(&index, lens.fold(0, u64::saturating_add)));
-        oddities.extend(strays(path, &shards));
+        if parts.is_none() {
+            oddities.extend(strays(path, &shards));
+        }
         Ok(Self {
             inner: Arc::new(Inner {
                 path: path.to_path_buf(),
@@ -247,7 +274,8 @@ impl Set {
         lens.fold(self.inner.len, u64::saturating_add)
     }
 
-    /// The files of the set: the index, then the shards, whether they are there or not.
+    /// The files of the set: the index, then the shards, whether they are there or not. Of a set that is
+    /// not on this disk it is what messages call them.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
         let shards = self.inner.shards.iter().map(|shard| shard.path.clone());
@@ -348,7 +376,7 @@ impl Set {
         work(archive).map_err(|error| match error.kind() {
             // What the caller got wrong is no shard's fault.
             Kind::Build | Kind::Usage | Kind::Cancelled => error,
-            _ => error.in_file(&shard.path),
+            _ => in_file(error, &shard.path),
         })
     }
 
@@ -461,6 +489,8 @@ impl fmt::Debug for Set {
 /// A set while it is opened.
 struct Reading<'a> {
     path: &'a Path,
+    /// What opens the shards, where they are not beside it on this disk.
+    parts: Option<&'a dyn Parts>,
     options: &'a ReadOptions,
     index: &'a SetIndex,
     /// Which tensors of the index were found.
@@ -487,11 +517,21 @@ impl Reading<'_> {
         let pool = FilePool::new(OPEN);
         let mut shards = Vec::new();
         for (name, tensors) in self.index.shards.iter().zip(&self.index.tensors) {
-            let path = self.path.with_file_name(&**name);
-            let archive = match open(&pool, &path, *tensors, self.options) {
+            let (path, opened) = match self.parts {
+                None => {
+                    let path = self.path.with_file_name(&**name);
+                    let opened = open(&pool, &path, *tensors, self.options);
+                    (path, opened)
+                }
+                Some(parts) => {
+                    let opened = open_elsewhere(parts, name, *tensors, self.options);
+                    (parts.shown(name).into(), opened)
+                }
+            };
+            let archive = match opened {
                 Ok(archive) => Some(archive),
                 Err(error) => {
-                    self.fault(error.in_file(&path))?;
+                    self.fault(in_file(error, &path))?;
                     None
                 }
             };
@@ -555,7 +595,7 @@ impl Reading<'_> {
             };
             let at = At::new(0, "weight_map").entry(number as u64);
             let error = Error::invalid(rule, at).of_tensor(name);
-            self.fault(error.in_file(&shard.path))?;
+            self.fault(in_file(error, &shard.path))?;
         }
         Ok(())
     }
@@ -577,11 +617,39 @@ fn open(pool: &FilePool, path: &Path, tensors: u64, options: &ReadOptions) -> Re
         }
         Error::File(error)
     })?;
+    shard(source, options)
+}
+
+/// Opens a shard that is not on this disk.
+fn open_elsewhere(
+    parts: &dyn Parts,
+    name: &str,
+    tensors: u64,
+    options: &ReadOptions,
+) -> Result<Archive> {
+    match parts.open(name)? {
+        Some(source) => shard(source, options),
+        None => {
+            let rule = Rule::ShardMissing { tensors };
+            Err(Error::invalid(rule, At::new(0, "shard")))
+        }
+    }
+}
+
+fn shard(source: impl Source + 'static, options: &ReadOptions) -> Result<Archive> {
     let head = source.read(0..source.size().min(index::LFS_POINTER.len() as u64))?;
     if *head == *index::LFS_POINTER {
         return Err(Error::invalid(Rule::LfsPointer, At::new(0, "shard")));
     }
     Archive::from_source(source, options)
+}
+
+/// The same error about a file; one of bytes that come from elsewhere says where that is.
+fn in_file(error: Error, path: &Path) -> Error {
+    match error {
+        Error::Source(_) => error,
+        error => error.in_file(path),
+    }
 }
 
 /// The metadata of all shards; keys that differ are noted.

@@ -53,6 +53,7 @@ mod names;
 mod notice;
 mod options;
 pub mod parallel;
+mod parts;
 mod patch;
 mod pieces;
 #[cfg(feature = "std")]
@@ -90,6 +91,7 @@ pub use map::MappedFile;
 #[cfg(feature = "std")]
 pub use notice::Notice;
 pub use options::{Progress, VerifyOptions, WriteOptions};
+pub use parts::Parts;
 #[cfg(feature = "std")]
 pub use patch::PatchError;
 pub use patch::{Misfit, Patch};

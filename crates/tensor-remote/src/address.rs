@@ -225,6 +225,20 @@ impl RemoteAddress {
         }
     }
 
+    /// The object of this name below the folder at an address, both out of a file; the name never leads out
+    /// of it.
+    ///
+    /// # Errors
+    /// As [`linked`](Self::linked) and [`join`](Self::join).
+    pub fn linked_below(base: &str, name: &str) -> Result<Self, RemoteError> {
+        let (path, query) = match base.find(['?', '#']) {
+            Some(at) => base.split_at(at),
+            None => (base, ""),
+        };
+        // Any name will do: it is the one that is replaced.
+        Self::linked(&format!("{}/_{query}", path.trim_end_matches('/')))?.join(name)
+    }
+
     /// Scheme, host and port, of an http(s) address: `https://host:8443`.
     pub fn origin(&self) -> Option<String> {
         match &self.place {
@@ -457,6 +471,26 @@ mod tests {
     fn a_part_of_a_signed_address_keeps_the_signature() {
         let part = address("https://h/a/i.json?sig=1").join("p%.aero").unwrap();
         assert_eq!(part.url().unwrap().as_str(), "https://h/a/p%25.aero?sig=1");
+    }
+
+    #[test]
+    fn what_is_below_an_address_stays_there() {
+        let below =
+            |base, name| RemoteAddress::linked_below(base, name).map(|address| address.to_string());
+        for base in ["https://h/a", "https://h/a/", "https://h/a//"] {
+            assert_eq!(below(base, "b/c.aero").unwrap(), "https://h/a/b/c.aero");
+        }
+        assert_eq!(below("https://h/a?s=1", "c").unwrap(), "https://h/a/c?...");
+        assert_eq!(below("https://h", "c").unwrap(), "https://h/c");
+        for (base, name) in [
+            ("https://h/a", "../c"),
+            ("https://h/a", "//h2/c"),
+            ("s3://b/a", "c"),
+            ("a", "c"),
+            ("", "c"),
+        ] {
+            below(base, name).unwrap_err();
+        }
     }
 
     #[test]

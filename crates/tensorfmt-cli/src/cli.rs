@@ -36,6 +36,21 @@ pub(crate) struct Common {
     /// be repeated
     #[arg(long, global = true, value_name = "NAME=VALUE")]
     pub(crate) limit: Vec<String>,
+    /// Go to the addresses over http(s) that a set names, at the server of an address given here; with
+    /// =ORIGIN, such as =https://host, also at that server, and where it is redirected to; may be repeated
+    #[arg(
+        long,
+        global = true,
+        value_name = "ORIGIN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ""
+    )]
+    pub(crate) remote: Vec<String>,
+    /// What addresses share.
+    #[cfg(feature = "remote")]
+    #[arg(skip)]
+    pub(crate) session: crate::remote::Session,
 }
 
 /// When to use colour.

@@ -23,6 +23,7 @@ use crate::failure::{Failure, INVALID, UNSUPPORTED, complain};
 use crate::input::Input;
 use crate::output::escape;
 use crate::progress::Meter;
+use crate::remote::Object;
 use crate::signals::Graceful;
 use crate::target::{self, Target as Output, has_room, is_not_input, may_write, same_name};
 use crate::verify;
@@ -31,8 +32,15 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     let target = target(args)?;
     let options = options(args)?;
     let mut edits = Edits::new(args)?;
-    let output = Output::new(&args.output);
+    let (named, object) = crate::remote::parse(&args.output, common)?;
+    let output = Output::new(&named);
     output.takes_bytes(args.json)?;
+    if let (Some(_), true) = (&object, target.is_set()) {
+        return Err(Failure::usage(format!(
+            "{}: a set is several files, which are written to a folder of this disk",
+            named.display()
+        )));
+    }
     if output == Output::Stdout && target.is_set() {
         return Err(Failure::usage(
             "a set is several files, which standard output can't take",
@@ -53,6 +61,9 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     if let Output::Path(path) = &output {
         may_write(path, args.force || edited)?;
     }
+    if let Some(object) = &object {
+        object.may_write(args.force)?;
+    }
     let inputs = open(&inputs, args, target, common)?;
     // One file may take its own place.
     let single = match inputs.as_slice() {
@@ -67,11 +78,11 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
     if let (Output::Path(path), false) = (&output, alone) {
         is_free(path)?;
     }
-    let named: Vec<(String, &Archive)> = inputs
+    let archives: Vec<(String, &Archive)> = inputs
         .iter()
         .map(|(input, archive)| (input.path.display().to_string(), archive))
         .collect();
-    let (model, mut notes) = edits.model(&named, target)?;
+    let (model, mut notes) = edits.model(&archives, target)?;
     let checks = !args.no_verify && !args.salvage;
     let wanted = (edited && alone).then(|| model.clone());
     let plan = match plan(model, target, &options) {
@@ -134,7 +145,10 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
         report.finish(args.json)?;
         return Ok(ExitCode::from(INVALID));
     }
-    let written = write(&plan, &output, args, edited, common, &mut report);
+    let written = match &object {
+        Some(object) => write_object(&plan, object, args, common),
+        None => write(&plan, &output, args, edited, common, &mut report),
+    };
     report.finish(args.json)?;
     written.map(|()| ExitCode::SUCCESS)
 }
@@ -367,4 +381,21 @@ fn write(
     let notices = notices.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.notices(notices, common);
     written.map_err(|error| Failure::about(path, &error))
+}
+
+/// Writes an object, which appears whole or not at all.
+fn write_object(
+    plan: &Plan,
+    object: &Object,
+    args: &Convert,
+    common: &Common,
+) -> Result<(), Failure> {
+    let meter = Meter::new(plan.data_len(), common);
+    let progress = |bytes| meter.tick(bytes);
+    let mut options = WriteOptions::default();
+    options.threads = common.threads;
+    options.progress = Some(&progress);
+    // What was sent is taken away again.
+    let _graceful = Graceful::new();
+    object.write(plan, &options, args.force)
 }

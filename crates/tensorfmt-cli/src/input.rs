@@ -3,13 +3,15 @@
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use tensor_core::Kind;
+use tensor_core::{Kind, Source};
 use tensorfmt::{Archive, FileSource, ReadOptions, Work};
 
 use crate::cli::Common;
 use crate::failure::{Failure, complain};
 use crate::output::escape;
+use crate::remote::{self, Links, Object};
 use crate::size;
 
 /// Whether it was said what becomes of streams.
@@ -21,14 +23,18 @@ pub(crate) struct Input {
     pub(crate) path: PathBuf,
     /// Without a name, so that nothing is left behind however the run ends.
     spooled: Option<File>,
+    /// Where it is, if not on this disk.
+    object: Option<Object>,
+    /// What goes to the addresses that it names.
+    links: Links,
     options: ReadOptions,
 }
 
 impl Input {
     pub(crate) fn new(path: &Path, common: &Common) -> Result<Self, Failure> {
-        let path = path.to_path_buf();
-        if is_url(&path) {
-            let why = "no such file, and nothing is read from servers: download it first";
+        let (path, object) = remote::parse(path, common)?;
+        if object.is_none() && is_url(&path) {
+            let why = "no such file, and no such addresses are read: download it first";
             let error = io::Error::new(io::ErrorKind::NotFound, why);
             return Err(Failure::io(&path, &error));
         }
@@ -56,6 +62,8 @@ impl Input {
         let spooled = spooled.transpose();
         Ok(Self {
             spooled: spooled.map_err(|error| Failure::io(&path, &error))?,
+            links: Links::of(common)?,
+            object,
             path,
             options,
         })
@@ -110,23 +118,29 @@ impl Input {
     }
 
     /// The bytes of the file, whatever is in it.
-    pub(crate) fn source(&self) -> Result<FileSource, tensorfmt::Error> {
+    pub(crate) fn source(&self) -> Result<Arc<dyn Source>, tensorfmt::Error> {
+        if let Some(object) = &self.object {
+            return object.source();
+        }
         let fail = |error| tensorfmt::FileError::new(&self.path, error);
         let file = match &self.spooled {
             Some(file) => file.try_clone(),
             None => File::open(&self.path),
         };
-        Ok(FileSource::new(file.map_err(fail)?, &self.path)?)
+        Ok(Arc::new(FileSource::new(file.map_err(fail)?, &self.path)?))
     }
 
     fn open_with(&self, options: &ReadOptions) -> Result<Archive, tensorfmt::Error> {
+        if let Some(object) = &self.object {
+            return object.open(options);
+        }
         match &self.spooled {
             Some(file) => {
                 let fail = |error| tensorfmt::FileError::new(&self.path, error);
                 let source = FileSource::new(file.try_clone().map_err(fail)?, &self.path)?;
                 Archive::from_source(source, options)
             }
-            None => Archive::open_with(&self.path, options),
+            None => self.links.open(&self.path, options),
         }
     }
 
@@ -231,6 +245,9 @@ fn read_options(common: &Common) -> Result<ReadOptions, Failure> {
         let wrong = |why: &str| Failure::usage(format!("--limit {text:?}: {why}"));
         let (name, value) = pair.ok_or_else(|| wrong("not of the form NAME=VALUE"))?;
         let value = size::bytes(value).map_err(|why| wrong(&why))?;
+        if remote::is_limit(name) {
+            continue;
+        }
         options
             .limit(name, value)
             .map_err(|error| Failure::usage(format!("--limit {text:?}: {error}")))?;

@@ -34,6 +34,7 @@ mod names;
 mod output;
 mod picked;
 mod progress;
+mod remote;
 mod rename;
 mod shared;
 mod signals;

@@ -49,6 +49,7 @@
 //! | `zstd` | yes | what AERO and zTensor files hold compressed |
 //! | `mmap` | no | `MappedFile` |
 //! | `rayon` | no | work on several threads |
+//! | `remote` | no | files in object stores and on web servers: `Archive::open_address` |
 //!
 //! With `default-features = false` only what is picked is built. Files of a format that is left out are
 //! recognised all the same, and the error names the feature that they need.
@@ -65,6 +66,8 @@ mod error;
 mod format;
 mod json;
 mod options;
+#[cfg(feature = "remote")]
+mod remote;
 mod work;
 
 pub use archive::{Archive, Entry, Select};
@@ -72,14 +75,18 @@ pub use error::Error;
 pub use format::Format;
 pub use json::to_json;
 pub use options::ReadOptions;
+#[cfg(feature = "remote")]
+pub use remote::Elsewhere;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
     At, Bytes, Cast, CastError, DType, Element, Entries, FileError, FileId, FileSource, Item, Kind,
-    LimitExceeded, Misfit, Notice, Order, Outcome, Progress, Report, Shape, ShapeError, Source,
-    SourceError, StrideError, Tensor, TensorSpec, Value, VerifyOptions, Window, WriteOptions, bf16,
-    f16,
+    LimitExceeded, Misfit, Notice, Order, Outcome, Parts, Progress, Report, Shape, ShapeError,
+    Source, SourceError, StrideError, Tensor, TensorSpec, Value, VerifyOptions, Window,
+    WriteOptions, bf16, f16,
 };
+#[cfg(feature = "remote")]
+pub use tensor_remote::{self, Remote, RemoteAddress, RemoteOptions};
 pub use work::Work;
 
 /// What this crate's functions return.

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use tensor_core::codec::{Ticker, walk};
 use tensor_core::{Item, Outcome, Report, Source, VerifyOptions};
 
-use super::{Inner, agree, at, open_file};
+use super::{Files, Inner, agree, at};
 use crate::entry::Entry;
 use crate::integrity::hex;
 use crate::read::Archive;
@@ -18,7 +18,7 @@ use crate::{Error, Result, Rule, Unsupported};
 pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_>) -> Result<()> {
     report.push(Item::new("set", Outcome::Ok).with_note("JSON"));
     let ticker = Ticker::new(options.progress);
-    check_file(report, "index", &inner.index_file, &ticker)?;
+    check_file(report, "index", (&inner.files, &inner.index_file), &ticker)?;
     inner.index.verify_into(report, "index: ", options)?;
     let mut in_parts: HashMap<usize, Vec<Entry<'_>>> = HashMap::new();
     for entry in inner.index.entries() {
@@ -31,7 +31,7 @@ pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_
     let mut checked = Vec::new();
     for (ordinal, part) in inner.parts.iter().enumerate() {
         let start = report.items.len();
-        let there = check_file(report, &part.name, &part.file, &ticker)?;
+        let there = check_file(report, &part.name, (&inner.files, &part.file), &ticker)?;
         let mut shards = Shards::of(inner, ordinal);
         let prefix = format!("{}: ", part.name);
         if there {
@@ -164,17 +164,18 @@ fn stored_hash(part: &Archive, entry: Entry<'_>, ticker: &Ticker<'_>) -> Result<
 }
 
 /// Checks that a listed file is there and is the one that was meant; says whether it is there.
-fn check_file(report: &mut Report, name: &str, file: &Listed, ticker: &Ticker<'_>) -> Result<bool> {
-    let path = match &file.place {
-        Place::Local(path) => path,
-        Place::Remote(url) => {
-            let what = Unsupported::Remote { url: url.clone() };
+fn check_file(
+    report: &mut Report,
+    name: &str,
+    (files, file): (&Files, &Listed),
+    ticker: &Ticker<'_>,
+) -> Result<bool> {
+    let source = match files.open(&file.place) {
+        Ok(source) => source,
+        Err(Error::Unsupported { what, .. }) if matches!(file.place, Place::Remote(..)) => {
             report.push(Item::new(name, Outcome::Unsupported).with_note(what.to_string()));
             return Ok(false);
         }
-    };
-    let source = match open_file(path) {
-        Ok(source) => source,
         Err(error) => {
             report.push(failed(name.to_owned(), error)?);
             return Ok(false);

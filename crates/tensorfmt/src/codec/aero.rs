@@ -2,9 +2,10 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use aero_format::{Archive, Builder, Chunk, DTypeCode, Entry, MetaEntry, Set, Style, TensorOptions};
-use tensor_core::{FileSource, DType, FileId, Misfit, Order, Patch, Source, Value, WriteOptions};
+use tensor_core::{DType, FileId, Misfit, Order, Parts, Patch, Source, Value, WriteOptions};
 
 use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared, Write, one_file};
 use crate::convert::record::Record;
@@ -402,7 +403,7 @@ fn add_tensor(tensor: Prepared, builder: &mut Builder, losses: &mut Vec<Loss>) -
 }
 
 /// Whether a file is the JSON of an AERO set: by what it starts with, or by its name.
-pub(crate) fn is_set(source: &FileSource, path: &Path) -> Result<bool> {
+pub(crate) fn is_set(source: &dyn Source, path: &Path) -> Result<bool> {
     let len = source.size();
     let head = source.read(0..len.min(Format::DETECT_LEN as u64))?;
     let json = Format::is_marked(&head, len) && head.trim_ascii_start().starts_with(b"{");
@@ -418,4 +419,19 @@ pub(crate) fn is_set(source: &FileSource, path: &Path) -> Result<bool> {
 /// Opens a set.
 pub(crate) fn open_set(path: &Path, options: &ReadOptions) -> Result<Set> {
     Ok(Set::open_with(path, &own_options(options))?)
+}
+
+/// Opens a set whose parts are not on this disk.
+pub(crate) fn open_parts(
+    name: &str,
+    source: impl Source,
+    parts: Arc<dyn Parts>,
+    options: &ReadOptions,
+) -> Result<Set> {
+    Ok(Set::from_parts(name, source, parts, &own_options(options))?)
+}
+
+/// Opens a set with what opens the addresses that it names.
+pub(crate) fn open_linked(path: &Path, links: Arc<dyn Parts>, options: &ReadOptions) -> Result<Set> {
+    Ok(Set::open_linked(path, links, &own_options(options))?)
 }

@@ -2,9 +2,10 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use safetensors_format::{Archive, Builder, DTypeCode, Entry, Set, TensorOptions};
-use tensor_core::{FileSource, DType, FileId, Misfit, Order, Patch, Source, Value, WriteOptions};
+use tensor_core::{DType, FileId, Misfit, Order, Parts, Patch, Source, Value, WriteOptions};
 
 use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared, Write, one_file};
 use crate::{ReadOptions, Result};
@@ -326,7 +327,7 @@ pub(crate) fn build(
 }
 
 /// Whether a file is the index of a set of safetensors: by its name, or by the beginning of its JSON.
-pub(crate) fn is_set(source: &FileSource, path: &Path) -> Result<bool> {
+pub(crate) fn is_set(source: &dyn Source, path: &Path) -> Result<bool> {
     /// As much as comes before the map of a file whose other keys are few.
     const HEAD: u64 = 4096;
     let name = path
@@ -344,4 +345,19 @@ pub(crate) fn is_set(source: &FileSource, path: &Path) -> Result<bool> {
 /// Opens a set.
 pub(crate) fn open_set(path: &Path, options: &ReadOptions) -> Result<Set> {
     Ok(Set::open_with(path, &own_options(options))?)
+}
+
+/// Opens a set whose shards are not on this disk.
+pub(crate) fn open_parts(
+    name: &str,
+    source: impl Source,
+    parts: Arc<dyn Parts>,
+    options: &ReadOptions,
+) -> Result<Set> {
+    Ok(Set::from_parts(name, source, &*parts, &own_options(options))?)
+}
+
+/// Opens a set; its index names no addresses.
+pub(crate) fn open_linked(path: &Path, _links: Arc<dyn Parts>, options: &ReadOptions) -> Result<Set> {
+    open_set(path, options)
 }

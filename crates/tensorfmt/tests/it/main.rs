@@ -19,6 +19,8 @@ mod in_place;
 mod matrix;
 mod memory;
 mod page;
+#[cfg(feature = "remote")]
+mod remote;
 mod reports;
 mod safetensors;
 mod snapshots;
