@@ -44,6 +44,8 @@ impl Streams {
             return (len, 0);
         };
         let mut stream = self.0.remove(known);
+        // One large read behind a small one is a tensor behind its header, and no walk.
+        let is_walk = stream.run >= 4 * SLACK;
         let is_new = read.end > stream.end;
         if is_new {
             stream.run = stream.run.saturating_add(len);
@@ -51,7 +53,7 @@ impl Streams {
         }
         let run = stream.run;
         self.0.push(stream);
-        let ahead = match run >= 4 * SLACK && is_new {
+        let ahead = match is_walk && is_new {
             true => (run / 2).min(AHEAD),
             false => 0,
         };
@@ -86,6 +88,14 @@ mod tests {
             let start = at * 7919 % 100 * 64 * MIB;
             assert_eq!(streams.note(start..start + 1000), (1000, 0));
         }
+    }
+
+    #[test]
+    fn a_tensor_behind_its_header_is_no_walk() {
+        let mut streams = Streams::default();
+        streams.note(0..4096);
+        assert_eq!(streams.note(4096..9 * MIB).1, 0);
+        assert!(streams.note(9 * MIB..10 * MIB).1 > 0);
     }
 
     #[test]
