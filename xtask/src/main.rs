@@ -20,6 +20,7 @@ mod ports;
 mod programs;
 mod python;
 mod release;
+mod remote;
 mod workspace;
 
 /// Nothing, or one line on what failed.
@@ -104,6 +105,12 @@ const TASKS: &[Task] = &[
         flag: Some("--if-found"),
         help: "builds the Python package's wheels and tests them; --if-found passes without Python",
         run: |flags| python::run(!flags.is_empty()),
+    },
+    Task {
+        name: "remote",
+        flag: None,
+        help: "reads from and writes to real services: an S3 server, Azure's emulator, nginx; installs them",
+        run: |_| remote::run(),
     },
     Task {
         name: "pictures",

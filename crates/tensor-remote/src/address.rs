@@ -24,6 +24,7 @@ pub enum Scheme {
 
 impl Scheme {
     /// The feature that turns it on.
+    #[must_use]
     pub const fn feature(self) -> &'static str {
         match self {
             Self::S3 => "s3",
@@ -135,11 +136,13 @@ impl RemoteAddress {
     }
 
     /// Which kind of store it is of.
+    #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
     /// The last part of its path: what a file there would be called.
+    #[must_use]
     pub fn file_name(&self) -> String {
         match &self.place {
             Place::Web(url) => {
@@ -155,6 +158,7 @@ impl RemoteAddress {
     }
 
     /// The path on this machine, of a `file://` address.
+    #[must_use]
     pub fn local_path(&self) -> Option<&Path> {
         match &self.place {
             Place::File(path) => Some(path),
@@ -240,6 +244,7 @@ impl RemoteAddress {
     }
 
     /// Scheme, host and port, of an http(s) address: `https://host:8443`.
+    #[must_use]
     pub fn origin(&self) -> Option<String> {
         match &self.place {
             Place::Web(url) => Some(origin_of(url)),

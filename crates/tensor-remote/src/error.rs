@@ -105,21 +105,25 @@ impl RemoteError {
     }
 
     /// What happened.
+    #[must_use]
     pub fn problem(&self) -> &Problem {
         &self.0.problem
     }
 
     /// The address, without secrets.
+    #[must_use]
     pub fn address(&self) -> &str {
         &self.0.address
     }
 
     /// The bytes that were asked for, where it was some.
+    #[must_use]
     pub fn range(&self) -> Option<Range<u64>> {
         self.0.range.clone()
     }
 
     /// Whose fault it is.
+    #[must_use]
     pub fn kind(&self) -> Kind {
         match &self.0.problem {
             Problem::Address(_) | Problem::Exists => Kind::Build,
@@ -135,6 +139,7 @@ impl RemoteError {
     }
 
     /// Whether there is no such object.
+    #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.0.problem == Problem::NotFound
     }

@@ -48,7 +48,7 @@ mod error;
 mod fetch;
 mod options;
 mod remote;
-#[cfg(feature = "_network")]
+#[cfg(any(feature = "azure", feature = "gcs", feature = "http", feature = "s3"))]
 mod service;
 mod source;
 mod store;

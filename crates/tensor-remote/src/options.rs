@@ -110,6 +110,7 @@ impl RemoteOptions {
     }
 
     /// The origin that a text is: a server over http(s), with nothing behind it.
+    #[must_use]
     pub fn parse_origin(text: &str) -> Option<String> {
         let url = url::Url::parse(text).ok()?;
         let is_web = matches!(url.scheme(), "http" | "https")

@@ -113,11 +113,13 @@ impl Remote {
     }
 
     /// What was done so far.
+    #[must_use]
     pub fn usage(&self) -> Usage {
         self.engine.usage()
     }
 
     /// The options that it was made with.
+    #[must_use]
     pub fn options(&self) -> &RemoteOptions {
         &self.engine.options
     }

@@ -56,12 +56,14 @@ impl RemoteSource {
     }
 
     /// Where it is.
+    #[must_use]
     pub fn address(&self) -> &RemoteAddress {
         &self.inner.object.address
     }
 
     /// Whether the server says by what another version of the object could be told: an ETag, a version, a
     /// time of change. Without one only a change of its size is noticed.
+    #[must_use]
     pub fn is_marked(&self) -> bool {
         self.inner.object.is_marked()
     }

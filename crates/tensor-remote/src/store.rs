@@ -38,7 +38,7 @@ pub(crate) fn of(
     }
 }
 
-#[cfg(feature = "_network")]
+#[cfg(any(feature = "azure", feature = "gcs", feature = "http", feature = "s3"))]
 fn retries(engine: &Engine) -> object_store::RetryConfig {
     object_store::RetryConfig {
         backoff: object_store::BackoffConfig {

@@ -82,6 +82,7 @@ impl RemoteUpload {
     }
 
     /// How many bytes were written.
+    #[must_use]
     pub fn written(&self) -> u64 {
         self.written
     }

@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
+    clippy::must_use_candidate,
     clippy::type_complexity,
     missing_debug_implementations,
     reason = "a slip should stop the test, and bodies are in memory"

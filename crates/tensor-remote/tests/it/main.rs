@@ -3,6 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
     reason = "a test may stop at the first surprise"
 )]
 

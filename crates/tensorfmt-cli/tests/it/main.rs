@@ -23,6 +23,8 @@ mod journeys;
 mod names;
 mod own_files;
 mod releases;
+#[cfg(feature = "remote")]
+mod remote;
 mod safetensors;
 mod saving;
 mod several;

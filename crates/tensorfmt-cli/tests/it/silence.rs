@@ -836,9 +836,19 @@ fn streams_are_said_once_and_a_full_folder_for_them_names_the_way_out() {
 fn an_address_on_a_server_is_called_one() {
     let scratch = Scratch::new();
     for verb in ["inspect", "verify", "hash", "stats"] {
-        let run = scratch.run(&[verb, "https://host/m.safetensors"]);
+        let run = scratch.run(&[verb, "ftp://host/m.safetensors"]);
         assert_eq!(run.code, 3, "{run:?}");
         assert!(run.err.contains("download it first"), "{}", run.err);
+    }
+    #[cfg(not(feature = "remote"))]
+    for address in [
+        "https://me:secret@host/m.safetensors?secret",
+        "s3://bucket/m.mag",
+    ] {
+        let run = scratch.run(&["inspect", address]);
+        assert_eq!(run.code, 3, "{run:?}");
+        assert!(run.err.contains("feature `remote` is off"), "{}", run.err);
+        assert!(!run.err.contains("secret"), "{}", run.err);
     }
     // A file of such a name is one.
     std::fs::create_dir_all(scratch.path("s3:/x")).unwrap();

@@ -92,7 +92,7 @@ fn what_is_done_with_a_remote_file_takes_few_requests() {
         let entry = archive
             .entry(local.entries().nth(13).unwrap().name())
             .unwrap();
-        let tensor = archive.read_entry(entry).unwrap();
+        let tensor = archive.read(entry).unwrap();
         let one = counts(&server);
         assert!(tensor.data().len() == 4 * VALUES);
 
@@ -222,7 +222,7 @@ fn fault(url: &str, remote: &Remote, links: bool) -> Error {
     );
     match opened {
         Ok(archive) => {
-            let read = archive.entries().map(|entry| archive.read_entry(entry));
+            let read = archive.entries().map(|entry| archive.read(entry));
             read.filter_map(Result::err).next().unwrap()
         }
         Err(error) => error,
@@ -363,7 +363,7 @@ fn a_shard_that_is_missing_is_the_sets_fault_and_one_that_changes_is_an_error() 
     let part = archive.part_of(entry).unwrap().to_owned();
     let file = std::fs::read(path.parent().unwrap().join(&part)).unwrap();
     server.put(&format!("s/{part}"), vec![0; file.len()]);
-    let error = archive.read_entry(entry).unwrap_err();
+    let error = archive.read(entry).unwrap_err();
     assert_eq!(error.rule_id(), Some("remote.changed"), "{error}");
     assert!(error.to_string().contains(&part), "{error}");
     // All other shards are as they were.
