@@ -225,3 +225,48 @@ fn what_was_done_is_counted() {
     assert_eq!((usage.requests, usage.received), (2, MIB as u64));
     assert_eq!(server.take_log().len(), 2);
 }
+
+/// A gibibyte, of a server that takes 50 ms for each answer, fails one request in a hundred, and sends so
+/// many bytes a second.
+#[test]
+#[ignore = "a gibibyte at the speed of a line: run by itself, its result is a time"]
+fn a_gibibyte_comes_nearly_as_fast_as_the_line_lets_it() {
+    const LEN: usize = 1 << 30;
+    const RATE: u64 = 100 << 20;
+    let server = Server::start();
+    let bytes = noise(LEN);
+    server.put("a", bytes.clone());
+    server.latency(Duration::from_millis(50));
+    server.play(|asked| match asked.number % 100 {
+        37 => Play::Status(503, String::new()),
+        71 => Play::Cut(1_000_000),
+        _ => Play::Well,
+    });
+    let limit = Duration::from_secs_f64(LEN as f64 / RATE as f64);
+    for way in ["one read", "a walk"] {
+        let source = open_with(&server, "a", RemoteOptions::default()).unwrap();
+        server.rate(RATE);
+        server.take_log();
+        let began = Instant::now();
+        if way == "one read" {
+            let mut out = vec![0; LEN];
+            source.read_into(0, &mut out).unwrap();
+            assert!(out == bytes);
+        } else {
+            let (mut at, ticker) = (0, Ticker::new(None));
+            walk::<TransferError>(&source, 0..LEN as u64, &ticker, |piece| {
+                assert!(piece == &bytes[at..at + piece.len()], "{at}");
+                at += piece.len();
+                Ok(())
+            })
+            .unwrap();
+        }
+        let took = began.elapsed();
+        let times = took.as_secs_f64() / limit.as_secs_f64();
+        println!(
+            "{way}: {took:.2?}, {times:.3} times the line's, {} requests",
+            server.take_log().len()
+        );
+        assert!(times < 1.3, "{way}: {times}");
+    }
+}
