@@ -17,6 +17,8 @@ const AZURITE_ACCOUNT: &str = "devstoreaccount1";
 
 /// Settings of the environment.
 type Settings = Vec<(&'static str, String)>;
+/// A service by its name, and what is done with it.
+type Check = (&'static str, fn(&Work) -> Result<(), Stop>);
 
 /// A service that runs until it is dropped.
 struct Service {
@@ -38,8 +40,7 @@ pub(crate) fn run() -> Outcome {
     fs::create_dir_all(&target).map_err(|error| format!("{}: {error}", target.display()))?;
     let work = Work::new(&target)?;
     let mut skipped = Vec::new();
-    let checks: [(&str, fn(&Work) -> Result<(), Stop>); 3] =
-        [("S3", s3), ("Azure", azure), ("nginx", nginx)];
+    let checks: [Check; 3] = [("S3", s3), ("Azure", azure), ("nginx", nginx)];
     for (name, check) in checks {
         match check(&work) {
             Ok(()) => {
@@ -273,7 +274,7 @@ fn azure(work: &Work) -> Result<(), Stop> {
     })?;
     let settings = vec![
         ("AZURE_STORAGE_ACCOUNT_NAME", AZURITE_ACCOUNT.to_owned()),
-        ("AZURE_STORAGE_ACCOUNT_KEY", key),
+        ("AZURE_STORAGE_ACCOUNT_KEY", key.clone()),
         (
             "AZURE_STORAGE_ENDPOINT",
             format!("http://127.0.0.1:{}/{AZURITE_ACCOUNT}", service.port),
@@ -303,7 +304,7 @@ fn azure(work: &Work) -> Result<(), Stop> {
         .arg(&make)
         .arg(service.port.to_string())
         .arg(AZURITE_ACCOUNT)
-        .arg(&settings[1].1)
+        .arg(&key)
         .arg(&work.files);
     let made = command.output().map_err(|error| error.to_string())?;
     if !made.status.success() {

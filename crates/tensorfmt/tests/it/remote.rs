@@ -359,7 +359,7 @@ fn a_shard_that_is_missing_is_the_sets_fault_and_one_that_changes_is_an_error() 
     let name = path.file_name().unwrap().to_str().unwrap();
     let url = server.url(&format!("s/{name}"));
     let archive = Archive::open_address(&url, &remote()).unwrap();
-    let entry = archive.entries().last().unwrap();
+    let entry = archive.entries().next_back().unwrap();
     let part = archive.part_of(entry).unwrap().to_owned();
     let file = std::fs::read(path.parent().unwrap().join(&part)).unwrap();
     server.put(&format!("s/{part}"), vec![0; file.len()]);
@@ -367,9 +367,7 @@ fn a_shard_that_is_missing_is_the_sets_fault_and_one_that_changes_is_an_error() 
     assert_eq!(error.rule_id(), Some("remote.changed"), "{error}");
     assert!(error.to_string().contains(&part), "{error}");
     // All other shards are as they were.
-    archive
-        .read_entry(archive.entries().next().unwrap())
-        .unwrap();
+    archive.read(archive.entries().next().unwrap()).unwrap();
 
     server.play(move |asked| match asked.target.ends_with(&part) {
         true => Play::Status(404, String::new()),
