@@ -262,6 +262,7 @@ impl RemoteAddress {
     }
 
     /// What the builders of stores take, and the key.
+    #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
     pub(crate) fn bucket(&self) -> Option<(String, &str)> {
         match &self.place {
             Place::Bucket { word, host, key } => Some((format!("{word}://{host}"), key)),
