@@ -66,6 +66,7 @@ mod error;
 mod format;
 mod json;
 mod options;
+mod parts;
 #[cfg(feature = "remote")]
 mod remote;
 mod work;
