@@ -48,7 +48,10 @@ pub(crate) fn run(check: bool) -> Outcome {
     let folder = root.join("docs/api");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut changed = Vec::new();
-    for package in CODECS.iter().chain(&["tensor-core", "tensorfmt"]) {
+    for package in CODECS
+        .iter()
+        .chain(&["tensor-core", "tensor-remote", "tensorfmt"])
+    {
         let listing = listing(&root, package)?;
         let path = folder.join(format!("{package}.txt"));
         if fs::read(&path).is_ok_and(|found| found == listing) {

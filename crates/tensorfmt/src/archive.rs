@@ -371,6 +371,7 @@ impl Archive {
     }
 
     /// The tensor of this name.
+    #[must_use]
     pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
         with_variant!(self, archive => archive.entry(name))
     }
