@@ -1,4 +1,4 @@
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -80,14 +80,17 @@ impl Archive {
         let limits = &self.options.limits;
         let control = self.index.check_control(&self.source, limits, false);
         let item = |outcome| Item::new(format!("{prefix}control"), outcome);
-        report.push(match control {
-            Ok(Control::Holds) => item(Outcome::Ok).with_note("IHSH"),
-            Ok(Control::OtherAlgorithm) => {
-                item(Outcome::Unsupported).with_note(Unsupported::IhshAlgorithm.to_string())
-            }
-            Ok(Control::Absent) => item(Outcome::NotCovered).with_note("no IHSH"),
-            Err(error) => failed(format!("{prefix}control"), error)?,
-        });
+        report.tell(
+            match control {
+                Ok(Control::Holds) => item(Outcome::Ok).with_note("IHSH"),
+                Ok(Control::OtherAlgorithm) => {
+                    item(Outcome::Unsupported).with_note(Unsupported::IhshAlgorithm.to_string())
+                }
+                Ok(Control::Absent) => item(Outcome::NotCovered).with_note("no IHSH"),
+                Err(error) => failed(format!("{prefix}control"), error)?,
+            },
+            options,
+        );
         // Shards one after the other on all threads; what is small side by side.
         let mut damaged = BTreeSet::new();
         // The items of what is of one shard alone: its hash, and those of its pages.
@@ -101,8 +104,9 @@ impl Archive {
             }
             let checked = self.verify_chunk(chunk, options, &ticker);
             let item = compared(item, chunk, checked)?;
+            let mut of_shard = None;
             if item.outcome != Outcome::Ok {
-                let shard = match chunk.fourcc {
+                of_shard = match chunk.fourcc {
                     FourCc::WTSH => Some(chunk.name()),
                     FourCc::PHSH => chunk.name().strip_suffix(".phsh"),
                     _ => None,
@@ -110,15 +114,20 @@ impl Archive {
                 if chunk.fourcc == FourCc::WTSH {
                     damaged.insert(chunk.name());
                 }
-                of_shards.extend(shard.map(|shard| (report.items.len(), shard)));
             }
-            report.push(item);
+            let place = report.items.len();
+            report.tell(item, options);
+            // One that isn't kept is not to be added to.
+            if report.items.len() > place {
+                of_shards.extend(of_shard.map(|shard| (place, shard)));
+            }
         }
         self.verify_tensors(report, prefix, &damaged, &of_shards, options, &ticker)?;
         let entries = self.entries();
         if self.index.in_parts && !entries.is_empty() && prefix.is_empty() {
-            report.push(
+            report.tell(
                 Item::new("data", Outcome::NotCovered).with_note("data in parts: not covered"),
+                options,
             );
         }
         if options.strict {
@@ -147,37 +156,29 @@ impl Archive {
         ticker: &Ticker<'_>,
     ) -> Result<()> {
         let entries = self.entries();
-        // Tensors may share their bytes, which are hashed once.
-        let mut ranges = Vec::new();
-        if !self.index.in_parts {
-            let hashed = entries.iter().filter(|entry| entry.hash_b3().is_some());
-            ranges.extend(hashed.map(|entry| (entry.offset(), entry.record().data_len)));
-            ranges.sort_unstable();
-            ranges.dedup();
-        }
-        let hashes = parallel::map(options.threads, ranges.len(), |at| {
-            let (offset, len) = ranges.get(at).copied().unwrap_or_default();
-            match offset.saturating_add(len) {
-                end if end > self.file_len() => Ok(None),
-                end => blake3_of(&self.source, offset..end, 1, ticker).map(Some),
+        let mut hashes = Hashes::default();
+        for start in (0..entries.len()).step_by(BATCH) {
+            let batch = start..entries.len().min(start.saturating_add(BATCH));
+            let batch = batch.filter_map(|at| entries.get(at));
+            if !self.index.in_parts {
+                hashes.find(self, batch.clone(), options.threads, ticker)?;
             }
-        })?;
-        for entry in entries {
-            let at = ranges.binary_search(&(entry.offset(), entry.record().data_len));
-            let found = at.ok().and_then(|at| hashes.get(at).copied().flatten());
-            let Some(item) = self.verify_tensor(entry, prefix, damaged, found)? else {
-                continue;
-            };
-            if item.outcome == Outcome::Failed {
-                let shard = format!("weights.shard{}", entry.shard_id());
-                let of_it = of_shards.iter().filter(|(_, name)| *name == shard);
-                for (at, _) in of_it {
-                    if let Some(item) = report.items.get_mut(*at) {
-                        item.tensors.push(entry.name().into());
+            for entry in batch {
+                let found = hashes.0.get(&stored(entry)).copied().flatten();
+                let Some(item) = self.verify_tensor(entry, prefix, damaged, found)? else {
+                    continue;
+                };
+                if item.outcome == Outcome::Failed {
+                    let shard = format!("weights.shard{}", entry.shard_id());
+                    let of_it = of_shards.iter().filter(|(_, name)| *name == shard);
+                    for (at, _) in of_it {
+                        if let Some(item) = report.items.get_mut(*at) {
+                            item.tensors.push(entry.name().into());
+                        }
                     }
                 }
+                report.tell(item, options);
             }
-            report.push(item);
         }
         Ok(())
     }
@@ -298,6 +299,53 @@ fn compared(item: String, chunk: &Chunk, checked: Result<Option<[u8; 32]>>) -> R
         Err(error) => return failed(item, error),
     };
     Ok(item.with_note("blake3"))
+}
+
+/// How many tensors are hashed before what was found is told.
+const BATCH: usize = 1 << 14;
+/// How many hashes are kept of ranges that it takes time to hash, in case the next tensors share them.
+const KEPT: usize = 1 << 12;
+/// From how many bytes it does.
+const WORTH: u64 = 1 << 10;
+
+/// Offset and length of a tensor's bytes.
+fn stored(entry: Entry<'_>) -> (u64, u64) {
+    (entry.offset(), entry.record().data_len)
+}
+
+/// The hashes of ranges of bytes, each of which several tensors may share: it is hashed once. Those beyond
+/// the end of the file have none.
+#[derive(Default)]
+struct Hashes(BTreeMap<(u64, u64), Option<[u8; 32]>>);
+
+impl Hashes {
+    /// Finds those of a batch of tensors, as far as they have a hash to be held against.
+    fn find<'a>(
+        &mut self,
+        archive: &Archive,
+        batch: impl Iterator<Item = Entry<'a>>,
+        threads: usize,
+        ticker: &Ticker<'_>,
+    ) -> Result<()> {
+        self.0.retain(|(_, len), _| *len >= WORTH);
+        if self.0.len() > KEPT {
+            self.0.clear();
+        }
+        let hashed = batch.filter(|entry| entry.hash_b3().is_some());
+        let mut ranges: Vec<_> = hashed.map(stored).collect();
+        ranges.retain(|range| !self.0.contains_key(range));
+        ranges.sort_unstable();
+        ranges.dedup();
+        let hashes = parallel::map(threads, ranges.len(), |at| {
+            let (offset, len) = ranges.get(at).copied().unwrap_or_default();
+            match offset.saturating_add(len) {
+                end if end > archive.file_len() => Ok(None),
+                end => blake3_of(&archive.source, offset..end, 1, ticker).map(Some),
+            }
+        })?;
+        self.0.extend(ranges.into_iter().zip(hashes));
+        Ok(())
+    }
 }
 
 /// The file's fault as an item of a report; anything else stays an error.

@@ -338,16 +338,22 @@ impl Archive {
             self.layout().name(),
             self.generation().name()
         );
-        report.push(Item::new("metadata", Outcome::NotCovered).with_note(about));
+        report.tell(
+            Item::new("metadata", Outcome::NotCovered).with_note(about),
+            options,
+        );
         for scalar in self.scalars() {
             if let Scalar::Unknown(kind) = scalar.value() {
                 let what = Unsupported::Scalar { kind: kind.clone() };
                 let item = format!("scalar {}", scalar.name());
-                report.push(Item::new(item, Outcome::Unsupported).with_note(what.to_string()));
+                report.tell(
+                    Item::new(item, Outcome::Unsupported).with_note(what.to_string()),
+                    options,
+                );
             }
         }
         for entry in self.entries() {
-            report.push(self.verify_entry(entry)?);
+            report.tell(self.verify_entry(entry)?, options);
         }
         if self.index.ambiguous && self.is_zero(self.index.metadata_end, &Ticker::default())? {
             report.warnings.push(String::from(

@@ -319,15 +319,18 @@ impl Archive {
     pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
         let mut report = Report::default();
         if let Some(records) = &self.index.records {
-            report.push(self.verify_records(records, options)?);
+            report.tell(self.verify_records(records, options)?, options);
         }
         for entry in self.entries() {
-            report.push(self.verify_entry(entry)?);
+            report.tell(self.verify_entry(entry)?, options);
         }
         #[cfg(feature = "snapshots")]
         if let Some(bytes) = self.index.trailing.filter(|&bytes| bytes > 0) {
             let note = format!("{bytes} bytes after the data that belong to nothing");
-            report.push(Item::new("trailing bytes", Outcome::NotCovered).with_note(note));
+            report.tell(
+                Item::new("trailing bytes", Outcome::NotCovered).with_note(note),
+                options,
+            );
         }
         Ok(report)
     }

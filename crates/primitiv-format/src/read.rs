@@ -290,16 +290,17 @@ impl Archive {
     ///
     /// # Errors
     /// None today.
-    pub fn verify(&self, _: &VerifyOptions<'_>) -> Result<Report> {
+    pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
         let mut report = Report::default();
-        report.push(
+        report.tell(
             Item::new("index", Outcome::NotCovered).with_note(alloc::format!(
                 "structure ok, no checksum; {}",
                 self.data_type().name()
             )),
+            options,
         );
         for entry in self.entries() {
-            report.push(self.verify_entry(entry)?);
+            report.tell(self.verify_entry(entry)?, options);
             if entry.has_trailing_ones() {
                 let name = entry.name();
                 report

@@ -249,10 +249,12 @@ impl Archive {
     /// None today; the other formats' have some.
     pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
         let mut report = Report::default();
-        report
-            .push(Item::new("header", Outcome::NotCovered).with_note("structure ok, no checksum"));
+        report.tell(
+            Item::new("header", Outcome::NotCovered).with_note("structure ok, no checksum"),
+            options,
+        );
         for entry in self.entries() {
-            report.push(self.verify_entry(entry)?);
+            report.tell(self.verify_entry(entry)?, options);
         }
         if options.strict {
             let oddities = self.index.oddities.iter();

@@ -9,7 +9,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::string::{String, ToString};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::vec::Vec;
 
 use tensor_core::codec::{ArchiveId, FilePool, HasEntries, NameTable, read_elements};
@@ -389,7 +389,10 @@ impl Set {
         let inner = &*self.inner;
         let mut report = Report::default();
         let structure = "structure ok, no checksum";
-        report.push(Item::new("index", Outcome::NotCovered).with_note(structure));
+        report.tell(
+            Item::new("index", Outcome::NotCovered).with_note(structure),
+            options,
+        );
         for error in &inner.faults {
             let (path, error) = match error {
                 Error::InFile { path, error } => (Some(path), &**error),
@@ -404,25 +407,28 @@ impl Set {
             item.tensors.extend(error.tensor().map(String::from));
             let id = error.rule_id().map(|id| std::format!(" [{id}]"));
             let text = std::format!("{error}{}", id.unwrap_or_default());
-            report.push(item.with_note(text));
+            report.tell(item.with_note(text), options);
         }
         for (at, shard) in inner.shards.iter().enumerate() {
             let Some(archive) = &shard.archive else {
                 continue;
             };
-            let checked = archive.verify(options)?;
-            for mut item in checked.items {
+            let found = Mutex::new(&mut report);
+            let tell = |item: &Item| {
+                let mut report = found.lock().unwrap_or_else(PoisonError::into_inner);
                 let listed = self
                     .entry(&item.item)
                     .and_then(|entry| inner.position(entry));
                 if archive.entry(&item.item).is_none() {
                     // The header.
+                    let mut item = item.clone();
                     item.item = std::format!("{}: {}", shard.name, item.item);
-                    report.push(item);
+                    report.tell(item, options);
                 } else if listed == Some(at) {
-                    report.push(item);
+                    report.tell(item.clone(), options);
                 }
-            }
+            };
+            let checked = archive.verify(&options.with_items(&tell))?;
             let warnings = checked.warnings.into_iter();
             report
                 .warnings
@@ -433,7 +439,10 @@ impl Set {
             let mut item = Item::new(std::format!("{shard}: {name}"), Outcome::Failed);
             // Nothing that the index names is damaged by it.
             item.tensors.push(name.to_string());
-            report.push(item.with_note(std::format!("{rule} [{}]", rule.id())));
+            report.tell(
+                item.with_note(std::format!("{rule} [{}]", rule.id())),
+                options,
+            );
         }
         report.warnings.extend(inner.oddities.iter().cloned());
         Ok(report)

@@ -1,6 +1,7 @@
 use core::fmt;
 use core::ops::ControlFlow;
 
+use crate::report::Item;
 use crate::sink::TransferError;
 
 /// Called, from any thread, with the number of bytes just done; [`ControlFlow::Break`] stops the
@@ -33,6 +34,9 @@ pub struct VerifyOptions<'a> {
     pub threads: usize,
     /// Told about every window of data that was checked.
     pub progress: Option<Progress<'a>>,
+    /// Given every item of the report as it is found, in its order. The report then keeps only those that
+    /// failed or can't be interpreted: a list of a million tensors that are well is long.
+    pub items: Option<&'a (dyn Fn(&Item) + Sync)>,
 }
 
 /// How to write a file.
@@ -99,6 +103,13 @@ impl<'a> VerifyOptions<'a> {
     #[must_use]
     pub fn with_progress(mut self, progress: Progress<'a>) -> Self {
         self.progress = Some(progress);
+        self
+    }
+
+    /// Sets [`items`](Self::items).
+    #[must_use]
+    pub fn with_items(mut self, items: &'a (dyn Fn(&Item) + Sync)) -> Self {
+        self.items = Some(items);
         self
     }
 }

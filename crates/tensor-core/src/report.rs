@@ -2,6 +2,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::VerifyOptions;
+
 /// What became of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -105,6 +107,33 @@ impl Report {
     /// Adds a check.
     pub fn push(&mut self, item: Item) {
         self.items.push(item);
+    }
+
+    /// Adds a check, or gives it to [`VerifyOptions::items`] and adds it only if there is something to be
+    /// done about it. What is added later about one that is there is not told.
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    /// use tensor_core::{Item, Outcome, Report, VerifyOptions};
+    ///
+    /// let told = Mutex::new(Vec::new());
+    /// let tell = |item: &Item| told.lock().unwrap().push(item.item.clone());
+    /// let options = VerifyOptions::default().with_items(&tell);
+    /// let mut report = Report::default();
+    /// report.tell(Item::new("a", Outcome::NotCovered), &options);
+    /// report.tell(Item::new("b", Outcome::Failed), &options);
+    /// assert_eq!(*told.lock().unwrap(), ["a", "b"]);
+    /// assert_eq!((report.items.len(), report.has_failed()), (1, true));
+    /// ```
+    pub fn tell(&mut self, item: Item, options: &VerifyOptions<'_>) {
+        let is_well = matches!(item.outcome, Outcome::Ok | Outcome::NotCovered);
+        if let Some(tell) = options.items {
+            tell(&item);
+            if is_well {
+                return;
+            }
+        }
+        self.push(item);
     }
 
     /// Whether any check failed.

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::io::{self, StdoutLock, Write};
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -66,13 +66,13 @@ pub(crate) fn progress() -> Option<Progress> {
 pub(crate) fn stdout() -> Stdout {
     match is_held() {
         true => Stdout::Held,
-        false => Stdout::Real(io::stdout().lock()),
+        false => Stdout::Real(io::stdout()),
     }
 }
 
 /// Where answers go.
 pub(crate) enum Stdout {
-    Real(StdoutLock<'static>),
+    Real(io::Stdout),
     Held,
 }
 

@@ -212,7 +212,7 @@ fn is_whole(
     edits: &Edits<'_>,
     common: &Common,
 ) -> Result<bool, Failure> {
-    let report = verify::verify(archive, false, common);
+    let report = verify::verify(archive, false, common, &|_| ());
     let report = report.map_err(|error| Failure::about(&input.path, &error))?;
     let is_left_out = |name: &str| archive.entry(name).is_some() && !edits.keeps(name);
     // A set's index says what is converted; what a part holds beside that is said, and no more.
@@ -226,7 +226,7 @@ fn is_whole(
     for item in report.items {
         if item.outcome == Check::Failed && !is_elsewhere(&item) {
             whole = false;
-            let (path, item) = (input.path.display(), verify::words(&verify::line(item)));
+            let (path, item) = (input.path.display(), verify::words(&item));
             complain(&escape(&format!("{path}: {item}")));
         }
     }

@@ -109,7 +109,7 @@ impl Input {
     pub(crate) fn open_to_verify(&self) -> Result<Archive, tensorfmt::Error> {
         let opened = self.open();
         match &opened {
-            Err(error) if error.kind() != Kind::Io => match self.salvage() {
+            Err(error) if !matches!(error.kind(), Kind::Io | Kind::Limit) => match self.salvage() {
                 Ok(archive) if !archive.faults().is_empty() => Ok(archive),
                 _ => opened,
             },

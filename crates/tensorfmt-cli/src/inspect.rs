@@ -171,13 +171,17 @@ fn listing(
             "--chunks: a {format} file has none"
         )));
     }
-    let metadata = archive.metadata();
-    if !metadata.is_empty() {
-        out.line(&bold("metadata"))?;
-        for (key, value) in &metadata {
-            out.line(&format!("  {}: {}", escape(key), words(value)))?;
+    let mut said = Ok(());
+    let mut begun = false;
+    archive.each_metadata(|key, value| {
+        if said.is_ok() && !std::mem::replace(&mut begun, true) {
+            said = out.line(&bold("metadata"));
         }
-    }
+        if said.is_ok() {
+            said = out.line(&format!("  {}: {}", escape(key), words(value)));
+        }
+    });
+    said?;
     if entries.is_empty() {
         return out.line("no tensors");
     }

@@ -64,10 +64,8 @@ impl List {
     pub(crate) fn item(&mut self, item: &impl Serialize) -> Result<(), Failure> {
         let comma = if self.empty { "\n    " } else { ",\n    " };
         self.empty = false;
-        // No text in JSON has a newline of its own.
-        let item = pretty(item)?.replace('\n', "\n    ");
         self.out.text(comma)?;
-        self.out.text(&item)
+        self.out.text(&indented(item, "    ")?)
     }
 
     /// Ends the document, with what comes after the list.
@@ -92,6 +90,12 @@ pub(crate) enum Listing {
 fn pretty(document: &impl Serialize) -> Result<String, Failure> {
     let text = serde_json::to_string_pretty(document);
     text.map_err(|error| Failure::stdout(&io::Error::from(error)))
+}
+
+/// A value as it stands in a document so far to the right, but for the start of its first line.
+pub(crate) fn indented(value: &impl Serialize, by: &str) -> Result<String, Failure> {
+    // No text in JSON has a newline of its own.
+    Ok(pretty(value)?.replace('\n', &format!("\n{by}")))
 }
 
 /// Text from a file, safe to print: control characters, those that change the direction of text, and

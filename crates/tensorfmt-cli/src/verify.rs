@@ -1,5 +1,6 @@
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use tensor_core::{Item, Kind, Outcome as Check, Report};
@@ -10,32 +11,32 @@ use crate::cli::{Common, Verify};
 use crate::failure::{Failure, INVALID, UNSUPPORTED, complain, exit_code};
 use crate::files::{Files, worse};
 use crate::input::Input;
-use crate::output::{Out, escape};
+use crate::output::{Out, escape, indented};
 use crate::progress::Meter;
 
+/// What the JSON says of a file before its items.
 #[derive(Serialize)]
-struct Document {
-    files: Vec<File>,
-}
-
-#[derive(Serialize)]
-struct File {
+struct Head {
     path: String,
     format: Option<&'static str>,
     version: Option<String>,
+}
+
+/// And what after them.
+#[derive(Serialize)]
+struct Tail {
     exit: u8,
-    items: Vec<Line>,
     warnings: Vec<String>,
     error: Option<Wrong>,
 }
 
 #[derive(Serialize)]
-pub(crate) struct Line {
-    item: String,
+struct Line<'a> {
+    item: &'a str,
     outcome: &'static str,
-    expected: Option<String>,
-    found: Option<String>,
-    note: Option<String>,
+    expected: Option<&'a str>,
+    found: Option<&'a str>,
+    note: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -48,118 +49,121 @@ struct Wrong {
 }
 
 pub(crate) fn run(args: &Verify, common: &Common) -> Outcome {
-    let mut out = Out::new();
-    let mut files = Vec::new();
+    let named = Files::new(&args.files, common);
+    let mut said = Said::new(args.json, named.several, common.quiet)?;
     let mut exit = 0;
-    let files_named = Files::new(&args.files, common);
-    for (path, input) in files_named.inputs(common) {
-        let file = match input {
-            Ok(input) => check(&input, args.strict, common),
-            Err(failure) => unreadable(path, &failure),
+    for (path, input) in named.inputs(common) {
+        let tail = match input {
+            Ok(input) => check(&input, &mut said, args.strict, common)?,
+            Err(failure) => {
+                said.head(path, None)?;
+                unreadable(&failure)
+            }
         };
-        exit = worse(exit, file.exit);
-        if args.json {
-            files.push(file);
-        } else {
-            print(&file, files_named.several, common.quiet, &mut out)?;
-        }
+        exit = worse(exit, tail.exit);
+        said.tail(path, &tail)?;
     }
-    if args.json {
-        out.json(&Document { files })?;
-    }
-    out.finish()?;
+    said.finish()?;
     Ok(ExitCode::from(exit))
 }
 
-impl File {
-    fn new(path: &Path) -> Self {
-        Self {
-            path: path.display().to_string(),
-            format: None,
-            version: None,
-            exit: 0,
-            items: Vec::new(),
-            warnings: Vec::new(),
-            error: None,
-        }
+/// What is said about an input that can't be read.
+fn unreadable(failure: &Failure) -> Tail {
+    Tail {
+        exit: failure.code(),
+        warnings: Vec::new(),
+        error: Some(Wrong {
+            kind: Kind::Io.name(),
+            rule: None,
+            offset: None,
+            entry: None,
+            message: failure.message().to_owned(),
+        }),
     }
 }
 
-/// What is said about an input that can't be read.
-fn unreadable(path: &Path, failure: &Failure) -> File {
-    let mut file = File::new(path);
-    file.exit = failure.code();
-    file.error = Some(Wrong {
-        kind: Kind::Io.name(),
-        rule: None,
-        offset: None,
-        entry: None,
-        message: failure.message().to_owned(),
-    });
-    file
-}
-
-fn check(input: &Input, strict: bool, common: &Common) -> File {
-    let mut file = File::new(&input.path);
-    let checked = input.open_to_verify().and_then(|archive| {
-        file.format = Some(archive.format().name());
-        file.version = Some(archive.version());
+/// Makes every check of a file and says each as it is made: a million of them are not to be held.
+fn check(input: &Input, said: &mut Said, strict: bool, common: &Common) -> Result<Tail, Failure> {
+    let opened = input.open_to_verify();
+    said.head(&input.path, opened.as_ref().ok())?;
+    let checked = opened.and_then(|archive| {
         input.check_work(&archive, Work::Verify)?;
-        verify(&archive, strict, common)
+        let said = Mutex::new(&mut *said);
+        let told = |item: &Item| {
+            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+            said.item(item);
+        };
+        verify(&archive, strict, common, &told)
     });
-    match checked {
+    said.failed()?;
+    Ok(match checked {
         Ok(report) => {
             let suspect = strict && !report.warnings.is_empty();
-            file.exit = match (report.has_failed() || suspect, report.has_unsupported()) {
+            let exit = match (report.has_failed() || suspect, report.has_unsupported()) {
                 (true, _) => INVALID,
                 (_, true) => UNSUPPORTED,
                 _ => 0,
             };
-            file.items = report.items.into_iter().map(line).collect();
-            file.warnings = report.warnings;
+            Tail {
+                exit,
+                warnings: report.warnings,
+                error: None,
+            }
         }
-        Err(error) => {
-            file.exit = exit_code(error.kind());
-            let at = error.at();
-            file.error = Some(Wrong {
-                kind: error.kind().name(),
-                rule: error.rule_id(),
-                offset: at.map(|at| at.offset),
-                entry: at.and_then(|at| at.entry),
-                message: error.to_string(),
-            });
-        }
+        Err(error) => Tail {
+            exit: exit_code(error.kind()),
+            warnings: Vec::new(),
+            error: Some(wrong(&error)),
+        },
+    })
+}
+
+fn wrong(error: &Error) -> Wrong {
+    let at = error.at();
+    Wrong {
+        kind: error.kind().name(),
+        rule: error.rule_id(),
+        offset: at.map(|at| at.offset),
+        entry: at.and_then(|at| at.entry),
+        message: error.to_string(),
     }
-    file
 }
 
 /// Makes every check that the file allows, with a progress bar.
-pub(crate) fn verify(archive: &Archive, strict: bool, common: &Common) -> Result<Report, Error> {
+///
+/// Each is told; the report has those alone that failed or can't be interpreted.
+pub(crate) fn verify(
+    archive: &Archive,
+    strict: bool,
+    common: &Common,
+    told: &(dyn Fn(&Item) + Sync),
+) -> Result<Report, Error> {
     let meter = Meter::new(archive.file_len(), common);
     let progress = |bytes| meter.tick(bytes);
     let mut options = VerifyOptions::default();
     options.strict = strict;
     options.threads = common.threads;
     options.progress = Some(&progress);
+    options.items = Some(told);
     archive.verify(&options)
 }
 
-pub(crate) fn line(item: Item) -> Line {
+fn line(item: &Item) -> Line<'_> {
     Line {
-        item: item.item,
+        item: &item.item,
         outcome: item.outcome.name(),
-        expected: item.expected,
-        found: item.found,
-        note: item.note,
+        expected: item.expected.as_deref(),
+        found: item.found.as_deref(),
+        note: item.note.as_deref(),
     }
 }
 
 /// An outcome in one line, to be escaped.
-pub(crate) fn words(item: &Line) -> String {
+pub(crate) fn words(item: &Item) -> String {
     let outcome = match item.outcome {
-        outcome if outcome == Check::Failed.name() => "FAILED",
-        outcome if outcome == Check::NotCovered.name() => "not covered",
-        outcome => outcome,
+        Check::Failed => "FAILED",
+        Check::NotCovered => "not covered",
+        outcome => outcome.name(),
     };
     let mut text = format!("{}: {outcome}", item.item);
     if let Some(note) = &item.note {
@@ -174,33 +178,124 @@ pub(crate) fn words(item: &Line) -> String {
     text
 }
 
-/// Prints what was checked; where it is to be `quiet`, only what failed or can't be checked.
-fn print(file: &File, several: bool, quiet: bool, out: &mut Out) -> Result<(), Failure> {
-    let prefix = if several {
-        format!("{}: ", escape(&file.path))
-    } else {
-        String::new()
-    };
-    let is_fine = |item: &Line| {
-        let fine = [Check::Ok.name(), Check::NotCovered.name()];
-        fine.contains(&item.outcome)
-    };
-    for item in file.items.iter().filter(|item| !(quiet && is_fine(item))) {
-        out.line(&format!("{prefix}{}", escape(&words(item))))?;
+/// What is said on standard output, file by file and item by item.
+struct Said {
+    out: Out,
+    json: bool,
+    several: bool,
+    /// Say only what failed or can't be checked.
+    quiet: bool,
+    /// Before each line.
+    prefix: String,
+    files: usize,
+    items: usize,
+    /// What went wrong with saying an item.
+    failure: Option<Failure>,
+}
+
+impl Said {
+    fn new(json: bool, several: bool, quiet: bool) -> Result<Self, Failure> {
+        let mut out = Out::new();
+        if json {
+            out.text("{\n  \"files\": [")?;
+        }
+        Ok(Self {
+            out,
+            json,
+            several,
+            quiet,
+            prefix: String::new(),
+            files: 0,
+            items: 0,
+            failure: None,
+        })
     }
-    // Warnings fail a file only under --strict.
-    let warnings = file.warnings.iter().filter(|_| !quiet || file.exit != 0);
-    for warning in warnings {
-        out.line(&format!("{prefix}warning: {}", escape(warning)))?;
-    }
-    if let Some(error) = &file.error {
-        let named = error.message.starts_with(&format!("{}: ", file.path));
-        let message = if named {
-            String::new()
-        } else {
-            format!("{}: ", file.path)
+
+    /// Begins with a file, as far as it can be opened.
+    fn head(&mut self, path: &Path, archive: Option<&Archive>) -> Result<(), Failure> {
+        let path = path.display().to_string();
+        if self.several {
+            self.prefix = format!("{}: ", escape(&path));
+        }
+        (self.files, self.items) = (self.files + 1, 0);
+        if !self.json {
+            return Ok(());
+        }
+        let head = Head {
+            path,
+            format: archive.map(|archive| archive.format().name()),
+            version: archive.map(Archive::version),
         };
-        complain(&escape(&format!("{message}{}", error.message)));
+        let head = indented(&head, "    ")?;
+        let head = head.strip_suffix("\n    }").unwrap_or(&head);
+        let comma = if self.files > 1 { "," } else { "" };
+        let text = format!("{comma}\n    {head},\n      \"items\": [");
+        self.out.text(&text)
     }
-    Ok(())
+
+    /// Says what became of a check; after a failure nothing more.
+    fn item(&mut self, item: &Item) {
+        if self.failure.is_none() {
+            self.failure = self.try_item(item).err();
+        }
+    }
+
+    fn try_item(&mut self, item: &Item) -> Result<(), Failure> {
+        self.items += 1;
+        if self.json {
+            let comma = if self.items > 1 { "," } else { "" };
+            let text = indented(&line(item), "        ")?;
+            return self.out.text(&format!("{comma}\n        {text}"));
+        }
+        let is_well = matches!(item.outcome, Check::Ok | Check::NotCovered);
+        match self.quiet && is_well {
+            true => Ok(()),
+            false => self
+                .out
+                .line(&format!("{}{}", self.prefix, escape(&words(item)))),
+        }
+    }
+
+    /// The failure, if there was one.
+    fn failed(&mut self) -> Result<(), Failure> {
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Ends with a file.
+    fn tail(&mut self, path: &Path, tail: &Tail) -> Result<(), Failure> {
+        if self.json {
+            let text = indented(tail, "    ")?;
+            let fields = text.strip_prefix('{').unwrap_or_default();
+            let end = if self.items == 0 { "]" } else { "\n      ]" };
+            return self.out.text(&format!("{end},{fields}"));
+        }
+        // Warnings fail a file only under --strict.
+        let warnings = tail.warnings.iter();
+        for warning in warnings.filter(|_| !self.quiet || tail.exit != 0) {
+            let warning = escape(warning);
+            self.out
+                .line(&format!("{}warning: {warning}", self.prefix))?;
+        }
+        if let Some(error) = &tail.error {
+            let path = format!("{}: ", path.display());
+            let path = match error.message.starts_with(&path) {
+                true => "",
+                false => &path,
+            };
+            complain(&escape(&format!("{path}{}", error.message)));
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        if self.json {
+            let end = if self.files == 0 {
+                "]\n}\n"
+            } else {
+                "\n  ]\n}\n"
+            };
+            self.out.text(end)?;
+        }
+        self.out.finish()
+    }
 }

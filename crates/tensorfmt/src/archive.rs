@@ -383,6 +383,24 @@ impl Archive {
         with_inner!(self, archive => archive.metadata_pairs())
     }
 
+    /// Calls `take` with every pair of [`metadata`](Self::metadata) in turn, for a walk over more of them than
+    /// are to be held at once.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.safetensors");
+    /// # let mut new = tensorfmt::safetensors::Builder::new();
+    /// # new.metadata("step", "7")?.write_file(&path)?;
+    /// let archive = tensorfmt::Archive::open(&path)?;
+    /// let mut pairs = Vec::new();
+    /// archive.each_metadata(|key, value| pairs.push((key.to_owned(), value.clone())));
+    /// assert_eq!(pairs, archive.metadata());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn each_metadata(&self, mut take: impl FnMut(&str, &Value)) {
+        with_inner!(self, archive => archive.each_pair(&mut take));
+    }
+
     /// The first metadata value of this key.
     ///
     /// ```

@@ -62,6 +62,13 @@ pub(crate) trait Describe: HasEntries {
         Vec::new()
     }
 
+    /// The same one by one, for a walk over more pairs than are to be held at once.
+    fn each_pair(&self, take: &mut dyn FnMut(&str, &Value)) {
+        for (key, value) in self.metadata_pairs() {
+            take(&key, &value);
+        }
+    }
+
     /// Why metadata is missing from the pairs, where some can't be read.
     fn metadata_fault(&self) -> Option<crate::Error> {
         None

@@ -28,6 +28,8 @@ impl Archive {
     pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
         /// Data from this size on is checked by all threads together, what is smaller by one.
         const LARGE: u64 = 32 << 20;
+        /// How many tensors are checked before what was found is told.
+        const BATCH: usize = 1 << 14;
         let ticker = Ticker::new(options.progress);
         let entries = self.entries();
         let is_large = |entry: Entry<'_>| {
@@ -36,24 +38,36 @@ impl Archive {
                 && matches!(entry.checksum(), Some(Checksum::Crc32c(_)))
                 && parallel::threads(options.threads) > 1
         };
-        let items = parallel::map(options.threads, entries.len(), |index| {
-            match entries.get(index) {
-                Some(entry) if !is_large(entry) => self.check_entry(entry, 1, &ticker).map(Some),
-                _ => Ok(None),
-            }
-        })?;
         let mut report = Report::default();
-        for (entry, item) in entries.zip(items) {
-            report.push(match item {
-                Some(item) => item,
-                None => self.check_entry(entry, options.threads, &ticker)?,
-            });
+        for start in (0..entries.len()).step_by(BATCH) {
+            let count = entries.len().saturating_sub(start).min(BATCH);
+            let items = parallel::map(options.threads, count, |at| {
+                match entries.get(start.saturating_add(at)) {
+                    Some(entry) if !is_large(entry) => {
+                        self.check_entry(entry, 1, &ticker).map(Some)
+                    }
+                    _ => Ok(None),
+                }
+            })?;
+            let batch = (start..).filter_map(|at| entries.get(at));
+            for (entry, item) in batch.zip(items) {
+                let item = match item {
+                    Some(item) => item,
+                    None => self.check_entry(entry, options.threads, &ticker)?,
+                };
+                report.tell(item, options);
+            }
         }
         // Only the manifest of version 2 has a hash of its own, which opening has compared.
-        report.push(match self.index.generation.has_index_hash() {
-            true => Item::new("index", Outcome::Ok),
-            false => Item::new("index", Outcome::NotCovered).with_note("structure ok, no checksum"),
-        });
+        report.tell(
+            match self.index.generation.has_index_hash() {
+                true => Item::new("index", Outcome::Ok),
+                false => {
+                    Item::new("index", Outcome::NotCovered).with_note("structure ok, no checksum")
+                }
+            },
+            options,
+        );
         if options.strict {
             self.warn(&mut report);
         }

@@ -16,9 +16,9 @@ use crate::verify::failed;
 use crate::{Error, Result, Rule, Unsupported};
 
 pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_>) -> Result<()> {
-    report.push(Item::new("set", Outcome::Ok).with_note("JSON"));
+    report.tell(Item::new("set", Outcome::Ok).with_note("JSON"), options);
     let ticker = Ticker::new(options.progress);
-    check_file(report, "index", (&inner.files, &inner.index_file), &ticker)?;
+    check_file(report, "index", (&inner.files, &inner.index_file), options)?;
     inner.index.verify_into(report, "index: ", options)?;
     let mut in_parts: HashMap<usize, Vec<Entry<'_>>> = HashMap::new();
     for entry in inner.index.entries() {
@@ -31,7 +31,7 @@ pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_
     let mut checked = Vec::new();
     for (ordinal, part) in inner.parts.iter().enumerate() {
         let start = report.items.len();
-        let there = check_file(report, &part.name, (&inner.files, &part.file), &ticker)?;
+        let there = check_file(report, &part.name, (&inner.files, &part.file), options)?;
         let mut shards = Shards::of(inner, ordinal);
         let prefix = format!("{}: ", part.name);
         if there {
@@ -46,10 +46,10 @@ pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_
                         let mut item = Item::new(format!("{prefix}{name}"), Outcome::Failed);
                         // Nothing that the set lists is damaged by it.
                         item.tensors.push(name.to_owned());
-                        report.push(item.with_note(note));
+                        report.tell(item.with_note(note), options);
                     }
                 }
-                Err(error) => report.push(failed(part.name.clone(), error)?),
+                Err(error) => report.tell(failed(part.name.clone(), error)?, options),
             }
         }
         for entry in in_parts.remove(&ordinal).unwrap_or_default() {
@@ -57,14 +57,25 @@ pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_
                 Ok(item) => item,
                 Err(error) => failed(entry.name().to_owned(), error)?,
             };
+            // What is said of nearly all is made when it is told.
+            let item = (item != agreed(entry)).then(|| Box::new(item));
             checked.push((entry.ordinal, item));
         }
     }
     checked.sort_by_key(|(ordinal, _)| *ordinal);
-    report
-        .items
-        .extend(checked.into_iter().map(|(_, item)| item));
+    for (ordinal, item) in checked {
+        let entry = inner.index.entries().get(ordinal);
+        let item = item.map(|item| *item).or_else(|| entry.map(agreed));
+        if let Some(item) = item {
+            report.tell(item, options);
+        }
+    }
     Ok(())
+}
+
+/// What is said of a tensor that index and part say the same of.
+fn agreed(entry: Entry<'_>) -> Item {
+    Item::new(entry.name(), Outcome::Ok).with_note("index and part agree")
 }
 
 /// Where all that fails in a part is of tensors, a wrong SHA-256 of the file is of those too.
@@ -155,7 +166,7 @@ fn tensor(
         };
         return Ok(Item::new(name, Outcome::Unsupported).with_note(what.to_string()));
     }
-    Ok(Item::new(name, Outcome::Ok).with_note("index and part agree"))
+    Ok(agreed(entry))
 }
 
 fn stored_hash(part: &Archive, entry: Entry<'_>, ticker: &Ticker<'_>) -> Result<[u8; 32]> {
@@ -168,35 +179,45 @@ fn check_file(
     report: &mut Report,
     name: &str,
     (files, file): (&Files, &Listed),
-    ticker: &Ticker<'_>,
+    options: &VerifyOptions<'_>,
 ) -> Result<bool> {
     let source = match files.open(&file.place) {
         Ok(source) => source,
         Err(Error::Unsupported { what, .. }) if matches!(file.place, Place::Remote(..)) => {
-            report.push(Item::new(name, Outcome::Unsupported).with_note(what.to_string()));
+            report.tell(
+                Item::new(name, Outcome::Unsupported).with_note(what.to_string()),
+                options,
+            );
             return Ok(false);
         }
         Err(error) => {
-            report.push(failed(name.to_owned(), error)?);
+            report.tell(failed(name.to_owned(), error)?, options);
             return Ok(false);
         }
     };
-    report.push(match file.size {
-        Some(size) => Item::compared(name, size.to_string(), source.size().to_string())
-            .with_note("size_bytes"),
-        None => Item::new(name, Outcome::NotCovered).with_note("no size_bytes"),
-    });
-    report.push(match &file.sha256 {
-        Some(expected) => {
-            let mut hasher = Sha256::new();
-            walk::<Error>(&source, 0..source.size(), ticker, |piece| {
-                hasher.update(piece);
-                Ok(())
-            })?;
-            let found = hex(&hasher.finalize());
-            Item::compared(name, expected.to_ascii_lowercase(), found).with_note("sha256")
-        }
-        None => Item::new(name, Outcome::NotCovered).with_note("no sha256"),
-    });
+    report.tell(
+        match file.size {
+            Some(size) => Item::compared(name, size.to_string(), source.size().to_string())
+                .with_note("size_bytes"),
+            None => Item::new(name, Outcome::NotCovered).with_note("no size_bytes"),
+        },
+        options,
+    );
+    report.tell(
+        match &file.sha256 {
+            Some(expected) => {
+                let ticker = Ticker::new(options.progress);
+                let mut hasher = Sha256::new();
+                walk::<Error>(&source, 0..source.size(), &ticker, |piece| {
+                    hasher.update(piece);
+                    Ok(())
+                })?;
+                let found = hex(&hasher.finalize());
+                Item::compared(name, expected.to_ascii_lowercase(), found).with_note("sha256")
+            }
+            None => Item::new(name, Outcome::NotCovered).with_note("no sha256"),
+        },
+        options,
+    );
     Ok(true)
 }

@@ -30,7 +30,6 @@ struct Document {
     /// Whether the values were read.
     measured: bool,
     facts: Vec<(String, String)>,
-    metadata: Vec<(String, String)>,
 }
 
 #[derive(Serialize)]
@@ -97,8 +96,6 @@ pub(crate) fn write(
     let facts = facts
         .filter(|(_, value)| !matches!(value, Value::Null | Value::List(_)))
         .map(|(key, value)| (key.to_owned(), words(&value)));
-    let metadata = archive.metadata().into_iter();
-    let metadata = metadata.map(|(key, value)| (escape(&key).into_owned(), words(&value)));
     let name = path.file_name().unwrap_or(path.as_os_str());
     let document = Document {
         name: escape(&name.to_string_lossy()).into_owned(),
@@ -107,11 +104,11 @@ pub(crate) fn write(
         file_bytes: archive.file_len(),
         measured: measure,
         facts: facts.collect(),
-        metadata: metadata.collect(),
     };
     let (head, tail) = PAGE.split_once("@DATA@").unwrap_or((PAGE, ""));
     let json = data(&document)?;
-    // The list of tensors is too long to be held, so it is put before the brace that ends the rest.
+    // The lists of metadata and tensors are too long to be held, so they are put before the brace that ends
+    // the rest.
     let open = json.strip_suffix('}').unwrap_or(&json);
     let work = entries.iter().filter(|_| measure).map(|entry| work(&entry));
     let meter = Meter::new(work.fold(0, u64::saturating_add), common);
@@ -125,8 +122,19 @@ pub(crate) fn write(
         file.put(text.as_bytes())
             .map_err(|error| about(error.into()))
     };
-    put(&format!("{head}{open},\"tensors\":["))?;
+    put(&format!("{head}{open},\"metadata\":["))?;
     let mut comma = "";
+    let mut written = Ok(());
+    archive.each_metadata(|key, value| {
+        if written.is_ok() {
+            let pair = data(&(escape(key), words(value)));
+            written = pair.and_then(|pair| put(&format!("{comma}{pair}")));
+            comma = ",";
+        }
+    });
+    written?;
+    put("],\"tensors\":[")?;
+    comma = "";
     for batch in entries.batches(BATCH) {
         let measured = match measure {
             true => survey

@@ -48,13 +48,21 @@ impl Describe for Archive {
     }
 
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
+        let mut pairs = Vec::new();
+        self.each_pair(&mut |key, value| pairs.push((key.to_owned(), value.clone())));
+        pairs
+    }
+
+    fn each_pair(&self, take: &mut dyn FnMut(&str, &Value)) {
         if let Some(snapshot) = self.snapshot() {
-            return snapshot.metadata().to_vec();
+            for (key, value) in snapshot.metadata() {
+                take(key, value);
+            }
+            return;
         }
-        self.metadata()
-            .iter()
-            .map(|meta| (meta.key().into(), meta.value().into()))
-            .collect()
+        for meta in self.metadata().iter() {
+            take(meta.key(), &meta.value().into());
+        }
     }
 
     fn facts(&self) -> Vec<(&'static str, Value)> {

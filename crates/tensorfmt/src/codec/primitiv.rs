@@ -73,18 +73,26 @@ impl Describe for Archive {
 
     /// The configurations of an optimizer; nothing else has metadata.
     fn metadata_pairs(&self) -> Vec<(String, Value)> {
+        let mut pairs = Vec::new();
+        self.each_pair(&mut |key, value| pairs.push((key.to_owned(), value.clone())));
+        pairs
+    }
+
+    fn each_pair(&self, take: &mut dyn FnMut(&str, &Value)) {
         let Object::Optimizer(optimizer) = self.object() else {
-            return Vec::new();
+            return;
         };
-        let uints = optimizer
-            .uints()
-            .map(|(key, value)| (key.to_owned(), value.into()));
-        // The two maps may have a key in common.
-        let float = |(key, value): (&str, f32)| match optimizer.get_uint(key) {
-            Some(_) => (format!("float:{key}"), Value::Float(value.into())),
-            None => (key.to_owned(), Value::Float(value.into())),
-        };
-        uints.chain(optimizer.floats().map(float)).collect()
+        for (key, value) in optimizer.uints() {
+            take(key, &value.into());
+        }
+        for (key, value) in optimizer.floats() {
+            let value = Value::Float(value.into());
+            // The two maps may have a key in common.
+            match optimizer.get_uint(key) {
+                Some(_) => take(&format!("float:{key}"), &value),
+                None => take(key, &value),
+            }
+        }
     }
 
     fn facts(&self) -> Vec<(&'static str, Value)> {

@@ -67,6 +67,12 @@ impl Describe for Archive {
             .map(|meta| (meta.key().into(), meta.value().into()))
             .collect()
     }
+
+    fn each_pair(&self, take: &mut dyn FnMut(&str, &Value)) {
+        for meta in self.metadata() {
+            take(meta.key(), &meta.value().into());
+        }
+    }
 }
 
 impl Describe for Set {
