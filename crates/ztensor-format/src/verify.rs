@@ -49,7 +49,7 @@ impl Archive {
                     _ => Ok(None),
                 }
             })?;
-            let batch = (start..).filter_map(|at| entries.get(at));
+            let batch = (start..start.saturating_add(count)).filter_map(|at| entries.get(at));
             for (entry, item) in batch.zip(items) {
                 let item = match item {
                     Some(item) => item,
