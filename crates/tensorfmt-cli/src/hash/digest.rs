@@ -1,5 +1,6 @@
 //! Digests of bytes that come in pieces, and of a whole model.
 
+use std::fmt::Write;
 use std::ops::Range;
 
 use sha2::{Digest, Sha256};
@@ -174,8 +175,13 @@ impl Parts {
 }
 
 fn record(tensor: &ModelTensor, digest: &[u8]) -> String {
-    let dims: Vec<String> = tensor.shape().dims().iter().map(u64::to_string).collect();
-    let (dims, digest) = (dims.join(","), hex(digest));
+    // One text, not one for each: a tensor may have a million dims.
+    let mut dims = String::new();
+    for dim in tensor.shape().dims() {
+        let comma = if dims.is_empty() { "" } else { "," };
+        let _ = write!(dims, "{comma}{dim}");
+    }
+    let digest = hex(digest);
     let fields = [tensor.name(), tensor.dtype_name(), &dims, &digest];
     let field = |text: &str| format!("{}:{text},", text.len());
     fields.map(field).concat()

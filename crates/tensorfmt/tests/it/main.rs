@@ -25,3 +25,4 @@ mod reports;
 mod safetensors;
 mod snapshots;
 mod tables;
+mod telling;
