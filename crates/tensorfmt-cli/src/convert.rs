@@ -11,11 +11,12 @@ use std::sync::{Mutex, PoisonError};
 
 use tensor_core::Outcome as Check;
 use tensorfmt::convert::{
-    BurnpackGeneration, Checksum, Layout, Options, Plan, PrimitivObject, Target, plan,
+    BurnpackGeneration, Checksum, Layout, Model, Options, Plan, PrimitivObject, Target, plan,
 };
-use tensorfmt::{Archive, DType, Work, WriteOptions};
+use tensorfmt::{Archive, DType, Error, Work, WriteOptions};
 
 use edits::Edits;
+use report::Report;
 
 use crate::Outcome;
 use crate::cli::{ChecksumArg, Common, Convert, LayoutArg};
@@ -29,128 +30,305 @@ use crate::target::{self, Target as Output, has_room, is_not_input, may_write, s
 use crate::verify;
 
 pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
-    let target = target(args)?;
-    let options = options(args)?;
-    let mut edits = Edits::new(args)?;
-    let (named, object) = crate::remote::parse(&args.output, common)?;
-    let output = Output::new(&named);
-    output.takes_bytes(args.json)?;
-    if let (Some(_), true) = (&object, target.is_set()) {
-        return Err(Failure::usage(format!(
-            "{}: a set is several files, which are written to a folder of this disk",
-            named.display()
-        )));
+    let mut job = Job::new(args, common)?;
+    let sources = Sources::open(&job)?;
+    let (model, notes) = job.edits.model(&sources.named(), job.target)?;
+    let wanted = sources.takes_own_place().then(|| model.clone());
+    let plan = match plan(model, job.target, &job.options) {
+        Ok(plan) => plan,
+        Err(error) => return job.refused(&sources, &error),
+    };
+    job.may_write_beside(&sources, &plan)?;
+    let mut report = job.say(&sources, &plan, notes);
+    let end = job.carry_out(&sources, &plan, wanted.as_ref(), &mut report)?;
+    report.finish(args.json)?;
+    match end {
+        End::Written(written) => written.map(|()| ExitCode::SUCCESS),
+        End::Damaged => Ok(ExitCode::from(INVALID)),
+        End::Refused(why) => {
+            complain(why);
+            Ok(ExitCode::from(UNSUPPORTED))
+        }
     }
-    if output == Output::Stdout && target.is_set() {
-        return Err(Failure::usage(
-            "a set is several files, which standard output can't take",
-        ));
-    }
-    if let (Output::Path(path), Target::SafetensorsSet) = (&output, target) {
-        if Target::from_path(path) != Some(target) {
+}
+
+/// What a conversion came to.
+enum End {
+    /// All is written, or it failed on the way.
+    Written(Result<(), Failure>),
+    /// Nothing is written, since the input fails its checks.
+    Damaged,
+    /// Nothing is written, for this reason.
+    Refused(&'static str),
+}
+
+/// What is asked for, as far as it makes sense whatever the inputs hold.
+struct Job<'a> {
+    args: &'a Convert,
+    common: &'a Common,
+    target: Target,
+    options: Options,
+    edits: Edits<'a>,
+    output: Output,
+    /// The object that is written, where the output is an address.
+    object: Option<Object>,
+}
+
+impl<'a> Job<'a> {
+    fn new(args: &'a Convert, common: &'a Common) -> Result<Self, Failure> {
+        let (target, options) = (target(args)?, options(args)?);
+        let edits = Edits::new(args)?;
+        let (named, object) = crate::remote::parse(&args.output, common)?;
+        let job = Self {
+            args,
+            common,
+            target,
+            options,
+            edits,
+            output: Output::new(&named),
+            object,
+        };
+        job.output.takes_bytes(args.json)?;
+        if job.object.is_some() && job.target.is_set() {
             return Err(Failure::usage(format!(
-                "{}: the index of a set is named STEM.safetensors.index.json",
-                path.display()
+                "{}: a set is several files, which are written to a folder of this disk",
+                named.display()
             )));
         }
-    }
-    let inputs = inputs(args)?;
-    let itself = inputs.iter().any(|input| same_name(input, &args.output));
-    // The input is edited safely: it is replaced by a file that is complete.
-    let edited = itself && args.in_place;
-    if let Output::Path(path) = &output {
-        may_write(path, args.force || edited)?;
-    }
-    if let Some(object) = &object {
-        object.may_write(args.force)?;
-    }
-    let inputs = open(&inputs, args, target, common)?;
-    // One file may take its own place.
-    let single = match inputs.as_slice() {
-        [(_, archive)] => archive.files().len() == 1,
-        _ => false,
-    };
-    let alone = itself && !target.is_set() && single;
-    let is_free = |path: &Path| {
-        let mut inputs = inputs.iter();
-        inputs.try_for_each(|(input, archive)| is_not_input(archive, &input.path, path))
-    };
-    if let (Output::Path(path), false) = (&output, alone) {
-        is_free(path)?;
-    }
-    let archives: Vec<(String, &Archive)> = inputs
-        .iter()
-        .map(|(input, archive)| (input.path.display().to_string(), archive))
-        .collect();
-    let (model, mut notes) = edits.model(&archives, target)?;
-    let checks = !args.no_verify && !args.salvage;
-    let wanted = (edited && alone).then(|| model.clone());
-    let plan = match plan(model, target, &options) {
-        Ok(plan) => plan,
-        Err(error) => {
-            // A file that can't be read in full may be damaged as well, which outranks that.
-            let is_readable = |archive: &Archive| {
-                let entries = archive.entries();
-                entries.iter().all(|entry| archive.data(entry).is_ok())
-            };
-            let readable = inputs.iter().all(|(_, archive)| is_readable(archive));
-            if checks && !readable && !are_whole(&inputs, &edits, common)? {
-                return Ok(ExitCode::from(INVALID));
+        if job.output == Output::Stdout && job.target.is_set() {
+            return Err(Failure::usage(
+                "a set is several files, which standard output can't take",
+            ));
+        }
+        if let (Output::Path(path), Target::SafetensorsSet) = (&job.output, job.target) {
+            if Target::from_path(path) != Some(job.target) {
+                return Err(Failure::usage(format!(
+                    "{}: the index of a set is named STEM.safetensors.index.json",
+                    path.display()
+                )));
             }
-            let path = inputs.first().filter(|_| inputs.len() == 1);
-            let path = path.map_or(args.output.as_path(), |(input, _)| &input.path);
-            return Err(report::refused(path, &error));
         }
-    };
+        Ok(job)
+    }
 
-    // The tool's own choice of names: another set in the folder may have files of them.
-    if let Output::Path(path) = &output {
-        for path in plan.files_beside(path) {
-            may_write(&path, args.force)?;
-            is_free(&path)?;
+    /// Whether the inputs are to be checked before anything is written.
+    fn checks(&self) -> bool {
+        !self.args.no_verify && !self.args.salvage
+    }
+
+    /// Says why there is no plan.
+    fn refused(&self, sources: &Sources, error: &Error) -> Outcome {
+        // A file that can't be read in full may be damaged as well, which outranks that.
+        if self.checks() && !sources.are_readable() && !self.are_whole(sources)? {
+            return Ok(ExitCode::from(INVALID));
         }
+        let path = match sources.opened.as_slice() {
+            [(input, _)] => &input.path,
+            _ => &self.args.output,
+        };
+        Err(report::refused(path, error))
     }
-    notes.extend(plan.notes().iter().map(report::note));
-    let mut report = report::Report::new(plan.losses(), notes);
-    report.print(args.json, common);
-    let oddities = inputs.iter().flat_map(|(_, archive)| archive.oddities());
-    report.notices(oddities.cloned().collect(), common);
-    if plan.data_reordered() {
-        report.notices(
-            vec![
-                "data is ordered by the size of its elements, so that each tensor starts at a \
-                multiple of its own; the header keeps the order of the tensors"
-                    .into(),
-            ],
-            common,
-        );
-    }
-    let lost = plan.losses().iter().any(|loss| loss.kind.is_of_model());
-    if args.strict && (lost || report.has_idle_option()) {
-        report.finish(args.json)?;
-        complain(match lost {
-            true => "nothing written: --strict refuses losses",
-            false => "nothing written: --strict refuses options that change nothing",
-        });
-        return Ok(ExitCode::from(UNSUPPORTED));
-    }
-    if let (Some(wanted), [(_, archive)]) = (&wanted, inputs.as_slice()) {
-        if in_place::edit(wanted, archive, target, &options, args, common, &mut report)? {
-            report.finish(args.json)?;
-            return Ok(ExitCode::SUCCESS);
+
+    /// Fails where a file whose name is the tool's own choice is there already: another set in the folder may
+    /// have files of them.
+    fn may_write_beside(&self, sources: &Sources, plan: &Plan) -> Result<(), Failure> {
+        if let Output::Path(path) = &self.output {
+            for path in plan.files_beside(path) {
+                may_write(&path, self.args.force)?;
+                sources.spare(&path)?;
+            }
         }
+        Ok(())
     }
-    // What is damaged must not get a new checksum that is right.
-    if checks && !are_whole(&inputs, &edits, common)? {
-        report.finish(args.json)?;
-        return Ok(ExitCode::from(INVALID));
+
+    /// Says what is lost, what the options change and what is worth knowing, before anything is written.
+    fn say(&self, sources: &Sources, plan: &Plan, mut notes: Vec<report::Note>) -> Report {
+        notes.extend(plan.notes().iter().map(report::note));
+        let mut report = Report::new(plan.losses(), notes);
+        report.print(self.args.json, self.common);
+        let archives = sources.opened.iter().map(|(_, archive)| archive);
+        let oddities = archives.flat_map(Archive::oddities);
+        report.notices(oddities.cloned().collect(), self.common);
+        if plan.data_reordered() {
+            report.notices(
+                vec![
+                    "data is ordered by the size of its elements, so that each tensor starts at a \
+                    multiple of its own; the header keeps the order of the tensors"
+                        .into(),
+                ],
+                self.common,
+            );
+        }
+        report
     }
-    let written = match &object {
-        Some(object) => write_object(&plan, object, args, common),
-        None => write(&plan, &output, args, edited, common, &mut report),
-    };
-    report.finish(args.json)?;
-    written.map(|()| ExitCode::SUCCESS)
+
+    /// Writes what is planned, if nothing speaks against it: into the file itself where that is `wanted` and
+    /// can be.
+    fn carry_out(
+        &self,
+        sources: &Sources,
+        plan: &Plan,
+        wanted: Option<&Model>,
+        report: &mut Report,
+    ) -> Result<End, Failure> {
+        let lost = plan.losses().iter().any(|loss| loss.kind.is_of_model());
+        if self.args.strict && (lost || report.has_idle_option()) {
+            return Ok(End::Refused(match lost {
+                true => "nothing written: --strict refuses losses",
+                false => "nothing written: --strict refuses options that change nothing",
+            }));
+        }
+        if let (Some(wanted), [(_, archive)]) = (wanted, sources.opened.as_slice()) {
+            if in_place::edit(self, wanted, archive, report)? {
+                return Ok(End::Written(Ok(())));
+            }
+        }
+        // What is damaged must not get a new checksum that is right.
+        if self.checks() && !self.are_whole(sources)? {
+            return Ok(End::Damaged);
+        }
+        Ok(End::Written(match &self.object {
+            Some(object) => self.write_object(plan, object),
+            None => self.write(plan, sources.is_edited, report),
+        }))
+    }
+
+    /// Makes every check that the inputs allow, and says what fails of what is to be converted.
+    fn are_whole(&self, sources: &Sources) -> Result<bool, Failure> {
+        let mut whole = true;
+        for (input, archive) in &sources.opened {
+            whole &= is_whole(archive, input, &self.edits, self.common)?;
+        }
+        if !whole {
+            complain(
+                "nothing written: the input fails its checks; --exclude leaves out tensors, \
+                --no-verify converts all as it is",
+            );
+        }
+        Ok(whole)
+    }
+
+    fn write(&self, plan: &Plan, edited: bool, report: &mut Report) -> Result<(), Failure> {
+        let (args, common) = (self.args, self.common);
+        let meter = Meter::new(plan.data_len(), common);
+        let progress = |bytes| meter.tick(bytes);
+        let mut options = WriteOptions::default();
+        options.threads = common.threads;
+        options.progress = Some(&progress);
+        let path = match &self.output {
+            Output::Stdout => {
+                let written = plan.write_to(crate::console::stdout(), &options);
+                return written.map_err(|error| Failure::stdout_of(&error));
+            }
+            Output::Path(path) => path,
+        };
+        let in_place = args.in_place && !edited;
+        target::leftovers(path, args.remove_leftovers, common.quiet)?;
+        has_room(path, plan.encoded_len().unwrap_or(0), in_place)?;
+        // A pipe or a device keeps nothing that would have to be taken away.
+        let _graceful = self.output.is_file().then(Graceful::new);
+        let notices = Mutex::new(Vec::new());
+        let notice = |notice: &tensorfmt::Notice| {
+            notices
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(notice.to_string());
+        };
+        options.in_place = in_place;
+        options.create_new = !args.force && !edited;
+        options.notice = Some(&notice);
+        let written = plan.write_file(path, &options);
+        let notices = notices.into_inner().unwrap_or_else(PoisonError::into_inner);
+        report.notices(notices, common);
+        written.map_err(|error| Failure::about(path, &error))
+    }
+
+    /// Writes an object, which appears whole or not at all.
+    fn write_object(&self, plan: &Plan, object: &Object) -> Result<(), Failure> {
+        let meter = Meter::new(plan.data_len(), self.common);
+        let progress = |bytes| meter.tick(bytes);
+        let mut options = WriteOptions::default();
+        options.threads = self.common.threads;
+        options.progress = Some(&progress);
+        // What was sent is taken away again.
+        let _graceful = Graceful::new();
+        object.write(plan, &options, self.args.force)
+    }
+}
+
+/// The inputs, open, and what the output is to them.
+struct Sources {
+    opened: Vec<(Input, Archive)>,
+    /// Whether the output has the name of an input.
+    is_output: bool,
+    /// Whether an input is edited safely: it is replaced by a file that is complete.
+    is_edited: bool,
+    /// Whether there is one input, of one file, and the output is one file.
+    is_single: bool,
+}
+
+impl Sources {
+    /// Opens the inputs, if nothing that is there is in the way of the output.
+    fn open(job: &Job<'_>) -> Result<Self, Failure> {
+        let args = job.args;
+        let paths = inputs(args)?;
+        let is_output = paths.iter().any(|input| same_name(input, &args.output));
+        let is_edited = is_output && args.in_place;
+        if let Output::Path(path) = &job.output {
+            may_write(path, args.force || is_edited)?;
+        }
+        if let Some(object) = &job.object {
+            object.may_write(args.force)?;
+        }
+        let opened = open(&paths, args, job.target, job.common)?;
+        let is_single = match opened.as_slice() {
+            [(_, archive)] => archive.files().len() == 1 && !job.target.is_set(),
+            _ => false,
+        };
+        let sources = Self {
+            opened,
+            is_output,
+            is_edited,
+            is_single,
+        };
+        if let (Output::Path(path), false) = (&job.output, sources.is_alone()) {
+            sources.spare(path)?;
+        }
+        Ok(sources)
+    }
+
+    /// Whether the output is the one file that is read: it may take its own place.
+    fn is_alone(&self) -> bool {
+        self.is_output && self.is_single
+    }
+
+    /// Whether the one file is edited where it is.
+    fn takes_own_place(&self) -> bool {
+        self.is_edited && self.is_alone()
+    }
+
+    /// Fails where `path` is, or leads to, a file of an input.
+    fn spare(&self, path: &Path) -> Result<(), Failure> {
+        let mut opened = self.opened.iter();
+        opened.try_for_each(|(input, archive)| is_not_input(archive, &input.path, path))
+    }
+
+    /// The archives, each with its path.
+    fn named(&self) -> Vec<(String, &Archive)> {
+        let opened = self.opened.iter();
+        opened
+            .map(|(input, archive)| (input.path.display().to_string(), archive))
+            .collect()
+    }
+
+    /// Whether all tensors can be read, whatever they hold.
+    fn are_readable(&self) -> bool {
+        let is_readable = |archive: &Archive| {
+            let mut entries = archive.entries();
+            entries.all(|entry| archive.data(entry).is_ok())
+        };
+        self.opened.iter().all(|(_, archive)| is_readable(archive))
+    }
 }
 
 /// The inputs in their order; a shell's pattern may name one more than was thought of.
@@ -184,25 +362,6 @@ fn open(
         inputs.push((input, archive));
     }
     Ok(inputs)
-}
-
-/// Makes every check that the inputs allow, and says what fails of what is to be converted.
-fn are_whole(
-    inputs: &[(Input, Archive)],
-    edits: &Edits<'_>,
-    common: &Common,
-) -> Result<bool, Failure> {
-    let mut whole = true;
-    for (input, archive) in inputs {
-        whole &= is_whole(archive, input, edits, common)?;
-    }
-    if !whole {
-        complain(
-            "nothing written: the input fails its checks; --exclude leaves out tensors, \
-            --no-verify converts all as it is",
-        );
-    }
-    Ok(whole)
 }
 
 /// Makes every check that an input allows, and says what fails of what is to be converted.
@@ -340,62 +499,4 @@ fn options(args: &Convert) -> Result<Options, Failure> {
         LayoutArg::KeepBytes => Layout::KeepBytes,
     };
     Ok(options)
-}
-
-fn write(
-    plan: &Plan,
-    output: &Output,
-    args: &Convert,
-    edited: bool,
-    common: &Common,
-    report: &mut report::Report,
-) -> Result<(), Failure> {
-    let meter = Meter::new(plan.data_len(), common);
-    let progress = |bytes| meter.tick(bytes);
-    let mut options = WriteOptions::default();
-    options.threads = common.threads;
-    options.progress = Some(&progress);
-    let path = match output {
-        Output::Stdout => {
-            let written = plan.write_to(crate::console::stdout(), &options);
-            return written.map_err(|error| Failure::stdout_of(&error));
-        }
-        Output::Path(path) => path,
-    };
-    let in_place = args.in_place && !edited;
-    target::leftovers(path, args.remove_leftovers, common.quiet)?;
-    has_room(path, plan.encoded_len().unwrap_or(0), in_place)?;
-    // A pipe or a device keeps nothing that would have to be taken away.
-    let _graceful = output.is_file().then(Graceful::new);
-    let notices = Mutex::new(Vec::new());
-    let notice = |notice: &tensorfmt::Notice| {
-        notices
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(notice.to_string());
-    };
-    options.in_place = in_place;
-    options.create_new = !args.force && !edited;
-    options.notice = Some(&notice);
-    let written = plan.write_file(path, &options);
-    let notices = notices.into_inner().unwrap_or_else(PoisonError::into_inner);
-    report.notices(notices, common);
-    written.map_err(|error| Failure::about(path, &error))
-}
-
-/// Writes an object, which appears whole or not at all.
-fn write_object(
-    plan: &Plan,
-    object: &Object,
-    args: &Convert,
-    common: &Common,
-) -> Result<(), Failure> {
-    let meter = Meter::new(plan.data_len(), common);
-    let progress = |bytes| meter.tick(bytes);
-    let mut options = WriteOptions::default();
-    options.threads = common.threads;
-    options.progress = Some(&progress);
-    // What was sent is taken away again.
-    let _graceful = Graceful::new();
-    object.write(plan, &options, args.force)
 }

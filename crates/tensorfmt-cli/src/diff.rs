@@ -75,50 +75,14 @@ struct MetaLine {
 }
 
 pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
-    let tolerances = [args.atol, args.rtol];
-    let is_sound = |tolerance: &f64| tolerance.is_finite() && *tolerance >= 0.0;
-    if !tolerances.iter().flatten().all(is_sound) {
-        return Err(Failure::usage(
-            "--atol and --rtol are finite numbers from 0 up",
-        ));
-    }
-    let is_asked_for = tolerances.iter().any(Option::is_some);
-    let zero = |tolerance: Option<f64>| tolerance.unwrap_or(0.0);
-    let tolerance =
-        (is_asked_for || args.values).then(|| Tolerance::new(zero(args.atol), zero(args.rtol)));
-    let open = |input: Input, other: Option<&Archive>| {
-        let archive = input
-            .open()
-            .map_err(|error| Failure::about(&input.path, &error))?;
-        input.allows_beside(&archive, other.into_iter(), Work::Compare)?;
-        input.warn(&archive);
-        Ok::<_, Failure>((archive, input))
-    };
+    let tolerance = tolerance(args)?;
     // The inputs keep what was spooled from standard input.
     let (a, b) = Input::both((&args.a, &args.b), common)?;
     let (a, input_a) = open(a, None)?;
     let (b, input_b) = open(b, Some(&a))?;
     let (side_a, side_b) = sides(&a, &b, args)?;
     let metadata = metadata(&Model::about(&a).metadata, &Model::about(&b).metadata);
-    // A format may be unable to hold the other one's metadata.
     let one_format = a.format() == b.format();
-    let metadata_counts = one_format && !args.tensors_only;
-    let mut listing = match args.json {
-        true => Listing::Json(Out::new().list(&Head {}, "tensors")?),
-        false => Listing::Lines(Out::new()),
-    };
-    let mut found = Found::default();
-    let total = side_a.entries.iter().filter_map(|entry| entry.nbytes());
-    let meter = Meter::new(total.fold(0, u64::saturating_add), common);
-    let progress = |bytes| meter.tick(bytes);
-    let ticker = Ticker::new(Some(&progress));
-    let mut print = |line: &Line| {
-        found.note(line);
-        match &mut listing {
-            Listing::Json(list) => list.item(line),
-            Listing::Lines(out) => out.line(&describe(line)),
-        }
-    };
     let how = How {
         tolerance: tolerance.as_ref(),
         across: args.values,
@@ -131,57 +95,158 @@ pub(crate) fn run(args: &Diff, common: &Common) -> Outcome {
         shared: Mutex::new(None),
         known: Mutex::default(),
     };
-    for start in (0..side_a.entries.len()).step_by(BATCH) {
-        let lines = pairs.compare(start, &how, common.threads, &ticker);
-        let lines = lines.map_err(|failed| match failed {
-            Failed::A(error) => Failure::about(&input_a.path, &error),
-            Failed::B(error) => Failure::about(&input_b.path, &error),
-        })?;
-        lines.iter().try_for_each(&mut print)?;
+    let mut answer = Answer::new(args)?;
+    let compared = answer.tensors(&pairs, &how, common)?;
+    compared.map_err(|failed| match failed {
+        Failed::A(error) => Failure::about(&input_a.path, &error),
+        Failed::B(error) => Failure::about(&input_b.path, &error),
+    })?;
+    answer.end(Rest {
+        metadata,
+        other_dtypes: how.other_dtypes.into_inner(),
+        // A format may be unable to hold the other one's metadata.
+        metadata_counts: one_format && !args.tensors_only,
+        tensors_only: args.tensors_only,
+    })
+}
+
+/// How far apart values may be; `None` where bits are compared.
+fn tolerance(args: &Diff) -> Result<Option<Tolerance>, Failure> {
+    let tolerances = [args.atol, args.rtol];
+    let is_sound = |tolerance: &f64| tolerance.is_finite() && *tolerance >= 0.0;
+    if !tolerances.iter().flatten().all(is_sound) {
+        return Err(Failure::usage(
+            "--atol and --rtol are finite numbers from 0 up",
+        ));
     }
-    for at in 0..side_b.entries.len() {
-        if side_a.find(side_b.name(at), at).is_none() {
-            print(&line(side_b.name(at), "only_in_b", None, None))?;
+    let is_asked_for = tolerances.iter().any(Option::is_some);
+    let zero = |tolerance: Option<f64>| tolerance.unwrap_or(0.0);
+    Ok((is_asked_for || args.values).then(|| Tolerance::new(zero(args.atol), zero(args.rtol))))
+}
+
+/// Opens an input, if there is memory to hold it against all of the other one.
+fn open(input: Input, other: Option<&Archive>) -> Result<(Archive, Input), Failure> {
+    let archive = input
+        .open()
+        .map_err(|error| Failure::about(&input.path, &error))?;
+    input.allows_beside(&archive, other.into_iter(), Work::Compare)?;
+    input.warn(&archive);
+    Ok((archive, input))
+}
+
+/// What is said on standard output, line by line.
+struct Answer {
+    listing: Listing,
+    found: Found,
+}
+
+/// What is said after the tensors.
+struct Rest {
+    metadata: Vec<MetaLine>,
+    other_dtypes: u64,
+    metadata_counts: bool,
+    tensors_only: bool,
+}
+
+impl Answer {
+    fn new(args: &Diff) -> Result<Self, Failure> {
+        let listing = match args.json {
+            true => Listing::Json(Out::new().list(&Head {}, "tensors")?),
+            false => Listing::Lines(Out::new()),
+        };
+        let found = Found::default();
+        Ok(Self { listing, found })
+    }
+
+    fn line(&mut self, line: &Line) -> Result<(), Failure> {
+        self.found.note(line);
+        match &mut self.listing {
+            Listing::Json(list) => list.item(line),
+            Listing::Lines(out) => out.line(&describe(line)),
         }
     }
-    let other_dtypes = how.other_dtypes.into_inner();
-    drop(meter);
-    let values = metadata.len() + found.attributes;
-    let same = found.tensors == 0 && (values == 0 || !metadata_counts);
-    let exit = found.exit(metadata_counts && values > 0);
-    match listing {
-        Listing::Json(list) => list.end(&Tail {
-            metadata,
-            only_in_a: found.only.0,
-            only_in_b: found.only.1,
-            other_dtypes,
-            metadata_counts,
-            same,
-        })?,
-        Listing::Lines(mut out) => {
-            for line in &metadata {
-                let show = |value: &Option<serde_json::Value>| {
-                    value.as_ref().map_or("-".to_owned(), ToString::to_string)
-                };
-                let (a, b) = (show(&line.a), show(&line.b));
-                out.line(&escape(&format!("metadata {:?}: {a} / {b}", line.key)))?;
+
+    /// Says what differs of all tensors, until a file fails.
+    fn tensors(
+        &mut self,
+        pairs: &Pairs<'_>,
+        how: &How<'_>,
+        common: &Common,
+    ) -> Result<Result<(), Failed>, Failure> {
+        let ((_, side_a), (_, side_b)) = (&pairs.a, &pairs.b);
+        let total = side_a.entries.iter().filter_map(|entry| entry.nbytes());
+        let meter = Meter::new(total.fold(0, u64::saturating_add), common);
+        let progress = |bytes| meter.tick(bytes);
+        let ticker = Ticker::new(Some(&progress));
+        for start in (0..side_a.entries.len()).step_by(BATCH) {
+            match pairs.compare(start, how, common.threads, &ticker) {
+                Ok(lines) => lines.iter().try_for_each(|line| self.line(line))?,
+                Err(failed) => return Ok(Err(failed)),
             }
-            let uncounted = match (values == 0 || metadata_counts, args.tensors_only) {
-                (true, _) => None,
-                (false, true) => Some("metadata does not count with --tensors-only: "),
-                (false, false) => Some("metadata does not count between two formats: "),
-            };
-            if other_dtypes > 0 {
-                out.line(&match other_dtypes {
-                    1 => "1 tensor has another dtype; its values are compared".to_owned(),
-                    n => format!("{n} tensors have another dtype; their values are compared"),
-                })?;
+        }
+        for at in 0..side_b.entries.len() {
+            if side_a.find(side_b.name(at), at).is_none() {
+                self.line(&line(side_b.name(at), "only_in_b", None, None))?;
             }
-            out.line(&found.summary(same, values, uncounted))?;
-            out.finish()?;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Says the rest, and whether all is the same.
+    fn end(self, rest: Rest) -> Outcome {
+        let found = self.found;
+        let values = rest.metadata.len() + found.attributes;
+        let same = found.tensors == 0 && (values == 0 || !rest.metadata_counts);
+        let metadata_counts = rest.metadata_counts;
+        match self.listing {
+            Listing::Json(list) => list.end(&Tail {
+                metadata: rest.metadata,
+                only_in_a: found.only.0,
+                only_in_b: found.only.1,
+                other_dtypes: rest.other_dtypes,
+                metadata_counts,
+                same,
+            })?,
+            Listing::Lines(mut out) => {
+                for line in rest.lines() {
+                    out.line(&line)?;
+                }
+                out.line(&found.summary(same, values, rest.uncounted(values)))?;
+                out.finish()?;
+            }
+        }
+        Ok(ExitCode::from(found.exit(metadata_counts && values > 0)))
+    }
+}
+
+impl Rest {
+    /// What of the metadata differs, and how many tensors were compared by their values alone.
+    fn lines(&self) -> impl Iterator<Item = String> {
+        let show = |value: &Option<serde_json::Value>| {
+            value.as_ref().map_or("-".to_owned(), ToString::to_string)
+        };
+        let differs = move |line: &MetaLine| {
+            let (a, b) = (show(&line.a), show(&line.b));
+            escape(&format!("metadata {:?}: {a} / {b}", line.key)).into_owned()
+        };
+        let other = match self.other_dtypes {
+            0 => None,
+            1 => Some("1 tensor has another dtype; its values are compared".to_owned()),
+            n => Some(format!(
+                "{n} tensors have another dtype; their values are compared"
+            )),
+        };
+        self.metadata.iter().map(differs).chain(other)
+    }
+
+    /// Why so many values of the metadata that differ do not count, where they don't.
+    fn uncounted(&self, values: usize) -> Option<&'static str> {
+        match (values == 0 || self.metadata_counts, self.tensors_only) {
+            (true, _) => None,
+            (false, true) => Some("metadata does not count with --tensors-only: "),
+            (false, false) => Some("metadata does not count between two formats: "),
         }
     }
-    Ok(ExitCode::from(exit))
 }
 
 /// How many tensors differ, and how many of them can't be compared.
@@ -483,13 +548,25 @@ fn unreadable(name: &str, a: Option<&Error>, b: Option<&Error>) -> Line {
     }
 }
 
-fn compare(
+/// Two tensors whose values can be held against each other.
+enum Match {
+    Alike(Pair),
+    /// Of two dtypes, both of numbers.
+    Across(across::Side, across::Side),
+}
+
+/// Whether a tensor's elements have a size in whole bytes; else bytes are compared as they are.
+fn has_size(tensor: &ModelTensor) -> bool {
+    tensor.dtype().is_some_and(|dtype| dtype.size().is_some())
+}
+
+/// Matches the data of two tensors, or says what differs before any of it is read.
+fn matched(
     name: &str,
     (a, b): (&ModelTensor, &ModelTensor),
     how: &How<'_>,
-    ticker: &Ticker<'_>,
-) -> Result<Option<Line>, Failed> {
-    let differs = |what, a: String, b: String| Ok(Some(line(name, what, Some(a), Some(b))));
+) -> Result<Match, Box<Line>> {
+    let differs = |what, a: String, b: String| Err(Box::new(line(name, what, Some(a), Some(b))));
     // Two dtypes whose values are numbers, where these are to be compared.
     let number = |tensor: &ModelTensor| {
         let dtype = tensor.dtype();
@@ -507,8 +584,8 @@ fn compare(
     if a.shape() != b.shape() {
         return differs("shape", dims(a.shape()), dims(b.shape()));
     }
-    // Elements of no known size can't be moved: bytes are compared as they are.
-    let has_size = a.dtype().is_some_and(|dtype| dtype.size().is_some());
+    // Elements of no known size can't be moved.
+    let has_size = has_size(a);
     if !has_size && a.order() != b.order() && !a.shape().is_order_free() {
         let letter = |order: Order| order.letter().to_owned();
         return differs("order", letter(a.order()), letter(b.order()));
@@ -519,26 +596,40 @@ fn compare(
     };
     let (rows_a, rows_b) = match (rows(a), rows(b)) {
         (Ok(a), Ok(b)) => (a, b),
-        (a, b) => return Ok(Some(unreadable(name, a.err().as_ref(), b.err().as_ref()))),
+        (a, b) => {
+            let line = unreadable(name, a.err().as_ref(), b.err().as_ref());
+            return Err(Box::new(line));
+        }
     };
-    let compared = match across {
-        Some((dtype_a, dtype_b)) => {
+    if let Some((dtype_a, dtype_b)) = across {
+        let side = |data, dtype| across::Side { data, dtype };
+        return Ok(Match::Across(side(rows_a, dtype_a), side(rows_b, dtype_b)));
+    }
+    if rows_a.size() != rows_b.size() {
+        let bytes = |size: u64| format!("{size} bytes");
+        return differs("length", bytes(rows_a.size()), bytes(rows_b.size()));
+    }
+    Ok(Match::Alike(Pair {
+        a: rows_a,
+        b: rows_b,
+        dtype: a.dtype().filter(|_| has_size),
+    }))
+}
+
+fn compare(
+    name: &str,
+    (a, b): (&ModelTensor, &ModelTensor),
+    how: &How<'_>,
+    ticker: &Ticker<'_>,
+) -> Result<Option<Line>, Failed> {
+    let compared = match matched(name, (a, b), how) {
+        Err(line) => return Ok(Some(*line)),
+        Ok(Match::Alike(pair)) => pair.compare(how.tolerance, ticker),
+        Ok(Match::Across(a, b)) => {
             how.other_dtypes.fetch_add(1, Ordering::Relaxed);
-            let side = |data, dtype| across::Side { data, dtype };
-            let (a, b) = (side(rows_a, dtype_a), side(rows_b, dtype_b));
             let exact = Tolerance::new(0.0, 0.0);
             across::compare(&a, &b, how.tolerance.unwrap_or(&exact), ticker)
         }
-        None if rows_a.size() != rows_b.size() => {
-            let bytes = |size: u64| format!("{size} bytes");
-            return differs("length", bytes(rows_a.size()), bytes(rows_b.size()));
-        }
-        None => Pair {
-            a: rows_a,
-            b: rows_b,
-            dtype: a.dtype().filter(|_| has_size),
-        }
-        .compare(how.tolerance, ticker),
     };
     let ends_all = |error: &Error| {
         matches!(
@@ -557,7 +648,7 @@ fn compare(
         }
         Err(failed) => return Err(failed),
     };
-    let what = match has_size {
+    let what = match has_size(a) {
         false => "bytes",
         true if values.bits_only == values.count => "bits",
         true => "values",

@@ -4,8 +4,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use moments::{Bins, Sample, Tally};
 pub(crate) use moments::{Moments, Scalar};
-use moments::{Sample, Tally};
 use tensor_core::codec::{Ticker, walk};
 use tensor_core::{Cast, Kind, Source};
 use tensorfmt::convert::{ModelTensor, Tensors};
@@ -469,7 +469,51 @@ fn sorted<N: Ranked>(values: &Values<'_>) -> Result<Measures, Error> {
 fn counted<N: Ranked>(values: &Values<'_>, threads: usize) -> Result<Measures, Error> {
     let key = Key::of(values.dtype);
     let top = (key.digits - 1) * DIGIT;
-    let (tally, first) = values.collect(
+    let (tally, first) = first_pass::<N>(values, key, top, threads)?;
+    let moments = tally.moments();
+    let ranks = ranks(moments.numbers()).into_iter();
+    let mut found: Vec<Place> = ranks.map(|rank| Place { prefix: 0, rank }).collect();
+    for place in &mut found {
+        place.next_digit(&first);
+    }
+    let bins = tally.bins();
+    let mut histogram = Vec::new();
+    for pass in 1..key.digits {
+        let shift = top - pass * DIGIT;
+        let mut prefixes: Vec<u64> = found.iter().map(|place| place.prefix).collect();
+        prefixes.dedup();
+        let bins = bins.as_ref().filter(|_| pass == 1);
+        let (counts, tables) = later_pass::<N>(values, key, (shift, &prefixes), bins, threads)?;
+        if bins.is_some() {
+            histogram = counts;
+        }
+        for place in &mut found {
+            if let Some(at) = prefixes.iter().position(|prefix| *prefix == place.prefix) {
+                place.next_digit(tables.get(at).map_or(&[], Vec::as_slice));
+            }
+        }
+    }
+    let numbers = moments.numbers();
+    let quantiles = fractions().zip(found);
+    Ok(Measures {
+        quantiles: quantiles
+            .filter(|_| numbers > 0)
+            .map(|(q, place)| (q, N::of_key(key, place.prefix).scalar()))
+            .collect(),
+        histogram,
+        moments,
+        note: None,
+    })
+}
+
+/// Counts all values, and the numbers among them by their highest digit.
+fn first_pass<N: Ranked>(
+    values: &Values<'_>,
+    key: Key,
+    top: u32,
+    threads: usize,
+) -> Result<(Tally<N>, Table), Error> {
+    values.collect(
         threads,
         || (Tally::default(), table()),
         |(tally, table), value: N| {
@@ -482,80 +526,65 @@ fn counted<N: Ranked>(values: &Values<'_>, threads: usize) -> Result<Measures, E
             tally.merge(&part.0);
             add_tables(table, &part.1);
         },
-    )?;
-    let moments = tally.moments();
-    // The digits of each quantile known so far, and its rank among the numbers that share them.
-    let mut found: Vec<(u64, u64)> = ranks(moments.numbers())
-        .into_iter()
-        .map(|rank| (0, rank))
-        .collect();
-    for found in &mut found {
-        next_digit(found, &first);
-    }
-    let bins = tally.bins();
-    let mut histogram = Vec::new();
-    for pass in 1..key.digits {
-        let shift = top - pass * DIGIT;
-        let mut prefixes: Vec<u64> = found.iter().map(|&(prefix, _)| prefix).collect();
-        prefixes.dedup();
-        let bins = bins.as_ref().filter(|_| pass == 1);
-        let (counts, tables) = values.collect(
-            threads,
-            || (vec![0u64; BINS], vec![table(); prefixes.len()]),
-            |(counts, tables), value: N| {
-                if value.is_nan() {
-                    return;
-                }
-                if let Some(bins) = bins.filter(|_| !value.is_infinite()) {
-                    if let Some(count) = counts.get_mut(value.bin(bins)) {
-                        *count += 1;
-                    }
-                }
-                let key = value.key(key);
-                let known = key >> (shift + DIGIT);
-                for (prefix, table) in prefixes.iter().zip(tables) {
-                    if known == *prefix {
-                        count_digit(table, key, shift);
-                    }
-                }
-            },
-            |(counts, tables), part| {
-                add_tables(counts, &part.0);
-                for (table, part) in tables.iter_mut().zip(&part.1) {
-                    add_tables(table, part);
-                }
-            },
-        )?;
-        if bins.is_some() {
-            histogram = counts;
-        }
-        for found in &mut found {
-            if let Some(at) = prefixes.iter().position(|prefix| *prefix == found.0) {
-                next_digit(found, tables.get(at).map_or(&[], Vec::as_slice));
-            }
-        }
-    }
-    let numbers = moments.numbers();
-    let quantiles = fractions().zip(found);
-    Ok(Measures {
-        quantiles: quantiles
-            .filter(|_| numbers > 0)
-            .map(|(q, (found, _))| (q, N::of_key(key, found).scalar()))
-            .collect(),
-        histogram,
-        moments,
-        note: None,
-    })
+    )
 }
 
-/// Finds the digit that the number of this rank has.
-fn next_digit((prefix, rank): &mut (u64, u64), table: &[u64]) {
-    for (digit, &count) in (0u64..).zip(table) {
-        if *rank < count {
-            *prefix = *prefix << DIGIT | digit;
-            return;
+/// Counts numbers by the bin of a histogram, and those that begin with each prefix by the digit at bit
+/// `shift`, which follows it.
+fn later_pass<N: Ranked>(
+    values: &Values<'_>,
+    key: Key,
+    (shift, prefixes): (u32, &[u64]),
+    bins: Option<&Bins<N>>,
+    threads: usize,
+) -> Result<(Vec<u64>, Vec<Table>), Error> {
+    values.collect(
+        threads,
+        || (vec![0u64; BINS], vec![table(); prefixes.len()]),
+        |(counts, tables), value: N| {
+            if value.is_nan() {
+                return;
+            }
+            if let Some(bins) = bins.filter(|_| !value.is_infinite()) {
+                if let Some(count) = counts.get_mut(value.bin(bins)) {
+                    *count += 1;
+                }
+            }
+            let key = value.key(key);
+            let known = key >> (shift + DIGIT);
+            for (prefix, table) in prefixes.iter().zip(tables) {
+                if known == *prefix {
+                    count_digit(table, key, shift);
+                }
+            }
+        },
+        |(counts, tables), part| {
+            add_tables(counts, &part.0);
+            for (table, part) in tables.iter_mut().zip(&part.1) {
+                add_tables(table, part);
+            }
+        },
+    )
+}
+
+/// Where a quantile is, as far as it is known.
+struct Place {
+    /// Its first digits.
+    prefix: u64,
+    /// Its rank among the numbers that begin with them.
+    rank: u64,
+}
+
+impl Place {
+    /// Finds one more digit, by how many numbers have each.
+    fn next_digit(&mut self, table: &[u64]) {
+        for (digit, &count) in (0u64..).zip(table) {
+            if self.rank < count {
+                self.prefix = self.prefix << DIGIT | digit;
+                return;
+            }
+            self.rank -= count;
         }
-        *rank -= count;
     }
 }
 

@@ -137,81 +137,108 @@ fn file(input: &Input, args: &Stats, common: &Common, round: &mut Round) -> Resu
     let wanted = Wanted::new(&args.filter, &args.exclude, names, &mut idle)?;
     round.idle(idle, args.allow_empty)?;
     entries.retain(|entry| wanted.has(entry.name()));
-    let meter = Meter::new(
-        entries
-            .iter()
-            .map(|entry| work(&entry))
-            .fold(0, u64::saturating_add),
-        common,
-    );
+    let work = entries.iter().map(|entry| work(&entry));
+    let meter = Meter::new(work.fold(0, u64::saturating_add), common);
     let progress = |bytes| meter.tick(bytes);
     let ticker = Ticker::new(Some(&progress));
     let mut survey = Survey::new(&archive);
-    let mut exit = 0;
-    let mut totals = Totals::default();
-    let mut failed = 0u64;
-    let mut listing = match args.json {
-        true => Listing::Json(Out::new().list(
-            &Head {
-                path: round.path(input),
-            },
-            "tensors",
-        )?),
-        false => Listing::Lines(Out::new()),
-    };
+    let mut answer = Answer::new(input, args, round)?;
     for batch in entries.batches(BATCH) {
         let measured = match survey.run(&batch, common.threads, &ticker) {
             Ok(measured) => measured,
-            Err(error) => return broken(listing, Failure::about(&input.path, &error)),
+            Err(error) => return broken(answer.listing, Failure::about(&input.path, &error)),
         };
         for (tensor, finding) in &measured {
-            match finding {
-                Finding::PassedOver(PassedOver { kind, reason }) => {
-                    let (path, name) = (input.path.display(), tensor.name());
-                    let dtype = tensor.dtype_name();
-                    complain(&escape(&format!("{path}: {name:?} ({dtype}): {reason}")));
-                    exit = match (exit, exit_code(*kind)) {
-                        // Damage outranks what is merely not supported.
-                        (INVALID, _) => INVALID,
-                        (_, code) => code,
-                    };
-                }
-                Finding::Measured(measures) => totals.add(tensor, measures),
-            }
-            let fails = fails(finding, &args.fail_on);
-            if !fails.is_empty() {
-                exit = INVALID;
-                failed += 1;
-            }
-            let is_good = matches!(finding, Finding::Measured(_)) && fails.is_empty();
-            if is_good && !args.fail_on.is_empty() {
-                continue;
-            }
-            match (&mut listing, finding) {
-                (Listing::Json(list), _) => list.item(&entry(tensor, finding, fails))?,
-                (Listing::Lines(out), Finding::Measured(measures)) => {
-                    print(tensor, measures, out)?;
-                    if !fails.is_empty() {
-                        out.line(&format!("  fails: {}", fails.join(", ")))?;
-                    }
-                }
-                (Listing::Lines(_), Finding::PassedOver(_)) => {}
-            }
+            answer.tensor(tensor, finding)?;
         }
     }
     drop(meter);
-    let totals = totals.lines();
-    match listing {
-        Listing::Json(list) => list.end(&Tail { totals })?,
-        Listing::Lines(mut out) => {
-            match args.fail_on.is_empty() {
-                true => print_totals(&totals, &mut out)?,
-                false => out.line(&format!("{failed} of {} tensors fail", entries.len()))?,
+    answer.end(entries.len())
+}
+
+/// What is said of one file, tensor by tensor.
+struct Answer<'a> {
+    input: &'a Input,
+    fail_on: &'a [FailOn],
+    listing: Listing,
+    totals: Totals,
+    /// How many tensors have what they must not have.
+    failed: u64,
+    exit: u8,
+}
+
+impl<'a> Answer<'a> {
+    fn new(input: &'a Input, args: &'a Stats, round: &Round) -> Result<Self, Failure> {
+        let path = round.path(input);
+        let listing = match args.json {
+            true => Listing::Json(Out::new().list(&Head { path }, "tensors")?),
+            false => Listing::Lines(Out::new()),
+        };
+        Ok(Self {
+            input,
+            fail_on: &args.fail_on,
+            listing,
+            totals: Totals::default(),
+            failed: 0,
+            exit: 0,
+        })
+    }
+
+    /// Counts a tensor and says what was found; of those that are good nothing where others are asked for.
+    fn tensor(&mut self, tensor: &ModelTensor, finding: &Finding) -> Result<(), Failure> {
+        match finding {
+            Finding::PassedOver(why) => self.passed_over(tensor, why),
+            Finding::Measured(measures) => self.totals.add(tensor, measures),
+        }
+        let fails = fails(finding, self.fail_on);
+        if !fails.is_empty() {
+            self.exit = INVALID;
+            self.failed += 1;
+        }
+        let is_good = matches!(finding, Finding::Measured(_)) && fails.is_empty();
+        if is_good && !self.fail_on.is_empty() {
+            return Ok(());
+        }
+        match (&mut self.listing, finding) {
+            (Listing::Json(list), _) => list.item(&entry(tensor, finding, fails)),
+            (Listing::Lines(out), Finding::Measured(measures)) => {
+                print(tensor, measures, out)?;
+                match fails.is_empty() {
+                    true => Ok(()),
+                    false => out.line(&format!("  fails: {}", fails.join(", "))),
+                }
             }
-            out.finish()?;
+            (Listing::Lines(_), Finding::PassedOver(_)) => Ok(()),
         }
     }
-    Ok(exit)
+
+    /// Complains about a tensor without values.
+    fn passed_over(&mut self, tensor: &ModelTensor, PassedOver { kind, reason }: &PassedOver) {
+        let (path, name) = (self.input.path.display(), tensor.name());
+        let dtype = tensor.dtype_name();
+        complain(&escape(&format!("{path}: {name:?} ({dtype}): {reason}")));
+        self.exit = match (self.exit, exit_code(*kind)) {
+            // Damage outranks what is merely not supported.
+            (INVALID, _) => INVALID,
+            (_, code) => code,
+        };
+    }
+
+    /// Says what all of the so many tensors are together.
+    fn end(self, tensors: usize) -> Result<u8, Failure> {
+        let totals = self.totals.lines();
+        match self.listing {
+            Listing::Json(list) => list.end(&Tail { totals })?,
+            Listing::Lines(mut out) => {
+                match self.fail_on.is_empty() {
+                    true => print_totals(&totals, &mut out)?,
+                    false => out.line(&format!("{} of {tensors} tensors fail", self.failed))?,
+                }
+                out.finish()?;
+            }
+        }
+        Ok(self.exit)
+    }
 }
 
 /// What a tensor must not have and has.
