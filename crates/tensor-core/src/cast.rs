@@ -9,6 +9,18 @@ use crate::{CastError, DType, Element, UsageError};
 /// [`CastError::Alignment`] where the first byte isn't aligned for `T`. A length that is not a
 /// multiple of the element size never reaches this function from a `Tensor`; it is reported as
 /// misalignment of the end.
+///
+/// ```
+/// use tensor_core::{AlignedBytes, CastError, cast_slice};
+///
+/// let bytes = AlignedBytes::copy_of(&[1, 0, 2, 0, 3, 0])?;
+/// # if cfg!(target_endian = "little") {
+/// assert_eq!(cast_slice::<u16>(bytes.as_slice())?, &[1, 2, 3]);
+/// let odd = cast_slice::<u16>(&bytes.as_slice()[1..]);
+/// assert!(matches!(odd, Err(CastError::Alignment { align: 2, .. })));
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn cast_slice<T: Element>(bytes: &[u8]) -> Result<&[T], CastError> {
     if bytes.is_empty() {
         return Ok(&[]);

@@ -31,6 +31,32 @@ pub trait HasEntries {
 
 /// The entries of an archive, in file order: an iterator that also gives the one at a position. Cheap to
 /// clone.
+///
+/// It is what an archive's `entries` returns:
+///
+/// ```
+/// use tensor_core::Entries;
+/// use tensor_core::codec::HasEntries;
+///
+/// /// An archive of three tensors, named by their numbers.
+/// struct Three;
+///
+/// impl HasEntries for Three {
+///     type Entry<'a> = usize;
+///     fn entry_count(&self) -> usize {
+///         3
+///     }
+///     fn entry_at(&self, position: usize) -> Option<usize> {
+///         (position < 3).then_some(position)
+///     }
+/// }
+///
+/// let mut entries = Entries::of(&Three);
+/// assert_eq!((entries.len(), entries.first(), entries.get(2)), (3, Some(0), Some(2)));
+/// assert_eq!(entries.iter().rev().collect::<Vec<_>>(), [2, 1, 0]);
+/// assert_eq!(entries.next(), Some(0));
+/// assert_eq!((entries.first(), entries.is_empty()), (Some(1), false));
+/// ```
 pub struct Entries<'a, A: ?Sized> {
     archive: &'a A,
     range: Range<usize>,

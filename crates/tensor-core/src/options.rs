@@ -23,6 +23,18 @@ use crate::sink::TransferError;
 pub type Progress<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 
 /// How to verify an archive.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use tensor_core::VerifyOptions;
+///
+/// let progress = |_bytes| ControlFlow::Continue(());
+/// let options = VerifyOptions::default()
+///     .with_strict(true) // warnings count as failures
+///     .with_threads(1) // read in rising order, as a disk likes it
+///     .with_progress(&progress);
+/// assert!(options.strict && options.threads == 1 && options.progress.is_some());
+/// ```
 #[derive(Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct VerifyOptions<'a> {
@@ -36,6 +48,20 @@ pub struct VerifyOptions<'a> {
 }
 
 /// How to write a file.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use tensor_core::WriteOptions;
+///
+/// let progress = |_bytes| ControlFlow::Continue(());
+/// let options = WriteOptions::default()
+///     .with_create_new(true) // fail where there is a file
+///     .with_durable(false) // don't wait for the disk
+///     .with_in_place(false) // a temporary file that is renamed
+///     .with_threads(2)
+///     .with_progress(&progress);
+/// assert!(options.create_new && !options.durable && !options.in_place);
+/// ```
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct WriteOptions<'a> {
@@ -73,6 +99,18 @@ impl Default for WriteOptions<'_> {
 #[cfg(feature = "std")]
 impl WriteOptions<'_> {
     /// Passes on what is worth knowing.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use tensor_core::{Notice, WriteOptions};
+    ///
+    /// let told = AtomicBool::new(false);
+    /// let listen = |_: &Notice| told.store(true, Ordering::Relaxed);
+    /// let mut options = WriteOptions::default();
+    /// options.notice = Some(&listen);
+    /// options.tell(&Notice::Removed { file: "old-part.aero".into() });
+    /// assert!(told.load(Ordering::Relaxed));
+    /// ```
     pub fn tell(&self, notice: &crate::Notice) {
         if let Some(tell) = self.notice {
             tell(notice);

@@ -359,6 +359,24 @@ mod file {
     /// Reads share no cursor, so threads don't disturb each other; with the `rayon` feature a large
     /// one is done by several of them, in pieces that rise. A file that shrinks while it is open gives
     /// an error, never a signal.
+    ///
+    /// ```
+    /// use tensor_core::{FileSource, Source};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.mag");
+    /// std::fs::write(&path, b"MAG!....data")?;
+    /// let source = FileSource::open(&path)?;
+    /// assert_eq!((source.size(), source.path()), (12, path.as_path()));
+    /// assert_eq!(source.read(0..4)?, &b"MAG!"[..]);
+    ///
+    /// // A file that is open already; the path is for errors alone.
+    /// let source = FileSource::new(std::fs::File::open(&path)?, "model.mag")?;
+    /// let mut data = [0; 4];
+    /// source.read_into(8, &mut data)?;
+    /// assert_eq!(&data, b"data");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[derive(Debug)]
     pub struct FileSource {
         path: PathBuf,

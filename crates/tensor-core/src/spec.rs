@@ -56,6 +56,18 @@ impl TensorSpec {
 
     /// Whether the elements lie in `order`: also where their order makes no difference, since at
     /// most one dim is above 1.
+    ///
+    /// ```
+    /// use tensor_core::{DType, Order, Shape, TensorSpec};
+    ///
+    /// let matrix = TensorSpec::new(DType::F32, Shape::new(&[2, 3])?);
+    /// assert_eq!((matrix.dtype(), matrix.order()), (DType::F32, Order::RowMajor));
+    /// assert!(!matrix.is_in(Order::ColumnMajor));
+    /// let vector = TensorSpec::new(DType::F32, Shape::new(&[6])?);
+    /// assert!(vector.is_in(Order::ColumnMajor));
+    /// assert_eq!(vector.into_shape().dims(), &[6]);
+    /// # Ok::<(), tensor_core::ShapeError>(())
+    /// ```
     #[must_use]
     pub fn is_in(&self, order: Order) -> bool {
         self.order == order || self.shape.is_order_free()
