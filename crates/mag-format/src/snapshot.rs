@@ -18,6 +18,21 @@ pub(crate) mod manifest;
 pub(crate) mod pooled;
 
 /// What a snapshot says about itself beside its tensors.
+///
+/// ```no_run
+/// use mag_format::Archive;
+///
+/// let archive = Archive::open("snapshot.mag")?;
+/// let snapshot = archive.snapshot().ok_or("a file of version 1")?;
+/// println!("written at {:?}", snapshot.timestamp());
+/// for (key, value) in snapshot.metadata() {
+///     println!("{key}: {value:?}");
+/// }
+/// // What only snapshot 0.3.0 says:
+/// println!("{:?}", snapshot.magnetron_version());
+/// println!("{:?} {:?}", snapshot.manifest_version(), snapshot.snapshot_version());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     timestamp: Timestamp,
