@@ -22,6 +22,17 @@ use crate::tree::blake3_of;
 use crate::{BuildError, Error, Limits, Result, Rule, Unsupported};
 
 /// How to open a file.
+///
+/// ```
+/// use aero_format::{Limits, ReadOptions};
+///
+/// let options = ReadOptions::default()
+///     .with_limits(Limits::default())
+///     .with_check_control(false)
+///     .with_check_data(true) // hold data against its hash
+///     .with_salvage(true); // open what the reference writer overran
+/// assert!(!options.check_control && options.check_data && options.salvage);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
@@ -87,6 +98,42 @@ impl ReadOptions {
 
 /// An open AERO file: its chunks and a list of its tensors, whose data is read on demand. Cheap
 /// to clone, and shared between threads freely.
+///
+/// ```
+/// use aero_format::{
+///     Archive, Builder, Bytes, Outcome, ReadOptions, Source, Tensor, VerifyOptions,
+/// };
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.aero");
+/// # let mut builder = Builder::new();
+/// # builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// # builder.write_file(&path)?;
+/// let archive = Archive::open(&path)?;
+/// assert_eq!((archive.len(), archive.is_empty()), (1, false));
+/// println!("version {}, {} bytes", archive.version(), archive.file_len());
+/// assert!(!archive.is_in_parts()); // the index of a set has no weights
+/// println!("{:02x?} {:?}", archive.uuid(), archive.manifest()?);
+/// assert_eq!(archive.page_size()?, None); // no hashes of pages
+/// let entry = archive.entry("w").ok_or("no such tensor")?;
+///
+/// let mut bytes = [0; 8];
+/// archive.read_into(entry, &mut bytes)?; // into a buffer of your own
+/// let data = archive.data(entry)?; // or as a source, in windows of any size
+/// assert_eq!(data.read(4..8)?, &1.5f32.to_le_bytes()[..]);
+/// assert_eq!(archive.stored(entry)?.size(), 8); // as it is in the file
+///
+/// let report = archive.verify(&VerifyOptions::default())?;
+/// assert!(!report.has_failed());
+/// assert_eq!(archive.verify_entry(entry)?.outcome, Outcome::Ok);
+/// assert!(archive.file().is_some()); // the file that is read
+///
+/// // Any source of bytes will do: memory, a map, an object store.
+/// let bytes = Bytes::from(std::fs::read(&path)?);
+/// let archive = Archive::from_source(bytes, &ReadOptions::default())?;
+/// assert!(archive.entry("w").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Archive {
     pub(crate) source: Arc<dyn Source>,
@@ -192,12 +239,16 @@ impl Archive {
     }
 
     /// All chunks, in TOC order.
+    ///
+    /// See [`Chunk`].
     #[must_use]
     pub fn chunks(&self) -> &[Chunk] {
         &self.index.chunks
     }
 
     /// The chunk of this type and name.
+    ///
+    /// See [`Chunk`].
     #[must_use]
     pub fn chunk(&self, fourcc: FourCc, name: &str) -> Option<&Chunk> {
         self.index.chunk(fourcc, name)
@@ -208,6 +259,8 @@ impl Archive {
     ///
     /// # Errors
     /// What the chunk breaks, or what the source fails with.
+    ///
+    /// See [`Chunk`].
     pub fn chunk_data(&self, chunk: &Chunk) -> Result<Bytes> {
         let limits = Limits {
             max_metadata_bytes: u64::MAX,
@@ -306,6 +359,18 @@ impl Archive {
 
     /// Everything that the index says about a tensor beyond the fields that the format writes,
     /// and `quant_params`.
+    ///
+    /// ```
+    /// use aero_format::{Archive, Builder, Tensor, TensorOptions, Value};
+    ///
+    /// let mut builder = Builder::new();
+    /// let options = TensorOptions::new().with_extra("author", "me")?;
+    /// builder.tensor_with("w", Tensor::from_slice(&[1.0f32], &[1])?, options)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let extra = archive.extra(archive.entry("w").ok_or("no w")?);
+    /// assert_eq!(extra, [("author".into(), Value::from("me"))]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn extra(&self, entry: Entry<'_>) -> Vec<(String, Value)> {
         let pairs = entry.index.tensors.extra(entry.ordinal);
@@ -448,6 +513,19 @@ impl Archive {
     /// # Errors
     /// [`Rule::PhshDigest`] where a page is damaged, [`Rule::Phsh`] where the shard has no page
     /// hashes, and as [`read`](Self::read).
+    ///
+    /// ```
+    /// use aero_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[0.5f32; 4096], &[4096])?)?;
+    /// builder.phsh(Some(4096))?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// assert_eq!(archive.page_size()?, Some(4096));
+    /// let entry = archive.entry("w").ok_or("no w")?;
+    /// assert_eq!(archive.read_verified(entry, 8..12)?, &0.5f32.to_le_bytes()[..]); // one page
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read_verified(&self, entry: Entry<'_>, range: Range<u64>) -> Result<Bytes> {
         let (_, data) = self.locate(entry)?;
         let wanted = data.start.saturating_add(range.start)..data.start.saturating_add(range.end);

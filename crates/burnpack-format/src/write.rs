@@ -113,6 +113,35 @@ impl TensorOptions {
 /// assert_eq!(steps.param_id(), Some(u64::MAX));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// To a file, to any writer, and a copy that names tensors anew:
+///
+/// ```
+/// use burnpack_format::{Archive, Builder, Bytes, DType, Shape, Tensor, TensorSpec, WriteOptions};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.bpk");
+/// let mut builder = Builder::new();
+/// builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// let spec = TensorSpec::new(DType::F32, Shape::new(&[2])?);
+/// builder.deferred("b", spec, Bytes::from_static(&[0; 8]))?; // any source
+/// builder.write_file(&path)?;
+/// let once = WriteOptions::default().with_create_new(true);
+/// assert!(builder.write_file_with(&path, &once).is_err()); // there is a file
+///
+/// let mut out = Vec::new();
+/// builder.write_to(&mut out)?;
+/// assert_eq!(out.len() as u64, builder.encoded_len()?);
+/// builder.write_to_with(std::io::sink(), &WriteOptions::default().with_threads(1))?;
+///
+/// let archive = Archive::open(&path)?;
+/// let mut copy = Builder::like(&archive)?;
+/// for entry in archive.entries() {
+///     copy.copy_as(format!("layer.{}", entry.name()), &archive, entry)?;
+/// }
+/// assert!(Archive::from_bytes(copy.to_vec()?)?.entry("layer.b").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Builder {
     compat: Compat,
@@ -184,12 +213,32 @@ impl Builder {
 
     /// Which releases shall read the file; [`Compat::Current`] unless set. What they can't hold is
     /// refused when the file is written, or its length is asked for.
+    ///
+    /// ```
+    /// use burnpack_format::{Builder, Compat};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.scalar("step", 7u64)?;
+    /// assert!(builder.to_vec().is_ok());
+    /// builder.compat(Compat::V0_20); // which has no scalars
+    /// assert!(builder.to_vec().is_err());
+    /// # Ok::<(), burnpack_format::Error>(())
+    /// ```
     pub fn compat(&mut self, compat: Compat) -> &mut Self {
         self.compat = compat;
         self
     }
 
     /// How large a file may get; what Burn reads unless set.
+    ///
+    /// ```
+    /// use burnpack_format::{Builder, WriteLimits};
+    ///
+    /// let mut limits = WriteLimits::default();
+    /// limits.max_file_bytes = 500 << 30;
+    /// let mut builder = Builder::new();
+    /// builder.limits(limits);
+    /// ```
     pub fn limits(&mut self, limits: WriteLimits) -> &mut Self {
         self.limits = limits;
         self
@@ -316,6 +365,19 @@ impl Builder {
     ///
     /// # Errors
     /// As [`coded`](Self::coded).
+    ///
+    /// ```
+    /// use burnpack_format::{Archive, Builder, Bytes, DTypeCode, Shape, TensorOptions};
+    ///
+    /// let mut builder = Builder::new();
+    /// let data = Bytes::from_static(&[0; 8]);
+    /// let options = TensorOptions::new().with_param_id(7);
+    /// builder.coded_with("w", DTypeCode::Flex32, Shape::new(&[2])?, data, options)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let entry = archive.entry("w").ok_or("no w")?;
+    /// assert_eq!((entry.dtype_code(), entry.param_id()), (&DTypeCode::Flex32, Some(7)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn coded_with(
         &mut self,
         name: impl Into<String>,
