@@ -39,6 +39,19 @@ pub fn cast_slice<T: Element>(bytes: &[u8]) -> Result<&[T], CastError> {
 /// # Errors
 /// [`CastError::DType`] where the tensor is known to have other elements, and what `read` fails
 /// with.
+///
+/// ```
+/// use tensor_core::codec::read_elements;
+/// use tensor_core::{DType, UsageError};
+///
+/// let mut values = [0f32; 2];
+/// read_elements(Some(DType::F32), &mut values, |bytes| {
+///     bytes[..4].copy_from_slice(&0.5f32.to_le_bytes()); // as an archive's `read_into`
+///     Ok::<(), UsageError>(())
+/// })?;
+/// assert_eq!(values, [0.5, 0.0]);
+/// # Ok::<(), UsageError>(())
+/// ```
 pub fn read_elements<T: Element, E: From<UsageError>>(
     dtype: Option<DType>,
     out: &mut [T],

@@ -222,6 +222,24 @@ pub fn append<T>(list: &mut Vec<T>, item: T) {
 /// names.push("head");
 /// assert_eq!(names.index().unwrap_err().second, 2);
 /// ```
+///
+/// Names made in place, and room for them:
+///
+/// ```
+/// use tensor_core::codec::Names;
+///
+/// let mut names = Names::default();
+/// names.reserve(2); // or, where that may fail:
+/// names.try_reserve(2)?;
+/// names.try_reserve_text(20)?;
+/// names.push_with(|text| text.push_str("encoder."));
+/// names.push("head");
+/// assert_eq!((names.len(), names.is_empty(), names.text_len()), (2, false, 12));
+/// names.index_first(1).map_err(|_| "a duplicate")?;
+/// assert_eq!((names.find("encoder."), names.find("head")), (Some(0), None));
+/// assert!(names.memory() >= 12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Names {
     text: String,
@@ -436,12 +454,28 @@ impl Shapes {
     }
 
     /// Gives back what was reserved for more shapes.
+    ///
+    /// ```
+    /// use tensor_core::codec::Shapes;
+    ///
+    /// let mut shapes = Shapes::default();
+    /// let id = shapes.push(&[2, 3])?;
+    /// shapes.shrink();
+    /// assert!(shapes.memory() > 0 && shapes.get(id).rank() == 2);
+    /// # Ok::<(), tensor_core::ShapeError>(())
+    /// ```
     pub fn shrink(&mut self) {
         self.recent = Vec::new();
         self.shapes.shrink_to_fit();
     }
 
     /// Bytes that all shapes take.
+    ///
+    /// ```
+    /// use tensor_core::codec::Shapes;
+    ///
+    /// assert_eq!(Shapes::default().memory(), 0);
+    /// ```
     #[must_use]
     pub fn memory(&self) -> u64 {
         let shapes = size_of_val::<[Shape]>(&self.shapes) as u64;

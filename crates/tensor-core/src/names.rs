@@ -234,6 +234,18 @@ impl NameTable {
     ///
     /// # Errors
     /// The item, if the name is taken; `list` is then as it was.
+    ///
+    /// ```
+    /// use tensor_core::codec::NameTable;
+    ///
+    /// let mut list = vec!["embed"];
+    /// let mut table = NameTable::with_capacity(2);
+    /// table.insert(&list, |item| item, 0).map_err(|_| "a duplicate")?;
+    /// table.push(&mut list, |item| item, "head").map_err(|_| "a duplicate")?;
+    /// assert_eq!(table.push(&mut list, |item| item, "head"), Err("head"));
+    /// assert_eq!(table.find(&list, |item| item, "head"), Some(1));
+    /// # Ok::<(), &str>(())
+    /// ```
     pub fn push<T>(
         &mut self,
         list: &mut Vec<T>,

@@ -201,6 +201,15 @@ impl fmt::Debug for WriteOptions<'_> {
 }
 
 /// Reports work to a progress function, if there is one.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use tensor_core::codec::{Ticker, TransferError};
+///
+/// let stop = |_bytes: u64| ControlFlow::Break(());
+/// assert!(matches!(Ticker::new(Some(&stop)).tick(4096), Err(TransferError::Cancelled)));
+/// assert!(Ticker::new(None).tick(4096).is_ok());
+/// ```
 #[derive(Clone, Copy, Default)]
 pub struct Ticker<'a>(Option<Progress<'a>>);
 

@@ -276,6 +276,19 @@ impl fmt::Display for Misfit {
 impl core::error::Error for Misfit {}
 
 /// A source as a [`Patch`] will leave it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tensor_core::codec::Patched;
+/// use tensor_core::{Bytes, Patch, Source};
+///
+/// let file: Arc<dyn Source> = Arc::new(Bytes::from_static(b"index"));
+/// let mut patch = Patch::new(5);
+/// patch.unreferenced(5, b" and more".to_vec());
+/// let patched = Patched::new(file, &patch);
+/// assert_eq!(patched.read(0..patched.size())?, &b"index and more"[..]);
+/// # Ok::<(), tensor_core::SourceError>(())
+/// ```
 #[derive(Clone)]
 pub struct Patched {
     inner: Arc<dyn Source>,

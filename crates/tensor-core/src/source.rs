@@ -106,6 +106,20 @@ pub trait Source: Send + Sync {
 ///
 /// # Errors
 /// What the source or `visit` fails with, or [`TransferError::Cancelled`].
+///
+/// ```
+/// use tensor_core::Bytes;
+/// use tensor_core::codec::{Ticker, TransferError, walk};
+///
+/// let mut zeros = 0;
+/// let source = Bytes::from_static(&[0, 7, 0, 0]);
+/// walk(&source, 1..4, &Ticker::new(None), |window| {
+///     zeros += window.iter().filter(|&&byte| byte == 0).count();
+///     Ok::<(), TransferError>(())
+/// })?;
+/// assert_eq!(zeros, 2);
+/// # Ok::<(), TransferError>(())
+/// ```
 pub fn walk<E: From<TransferError>>(
     source: &dyn Source,
     range: Range<u64>,
@@ -158,6 +172,13 @@ pub(crate) fn bounds<W: TryFrom<u64>>(range: &Range<u64>) -> Option<Range<W>> {
 ///
 /// # Errors
 /// [`SourceError::OutOfMemory`].
+///
+/// ```
+/// use tensor_core::codec::check_index_memory;
+///
+/// assert!(check_index_memory(1 << 20).is_ok());
+/// assert_eq!(check_index_memory(1 << 30).is_ok(), usize::BITS > 32); // 8 GiB of addresses
+/// ```
 pub fn check_index_memory(memory: u64) -> Result<(), SourceError> {
     within_addresses::<usize>(memory)
 }

@@ -58,6 +58,48 @@ macro_rules! define {
     ])*) => {
         /// An open tensor file of any format: one variant per codec of this build. Match it to get the
         /// codec's own type back.
+        ///
+        /// From opening to verifying:
+        ///
+        /// ```
+        /// use tensorfmt::{Archive, Bytes, Format, ReadOptions, Source, VerifyOptions};
+        ///
+        /// # let folder = tempfile::tempdir()?;
+        /// # let path = folder.path().join("model.mag");
+        /// # let mut builder = tensorfmt::mag::Builder::new();
+        /// # builder.tensor("w", tensorfmt::Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+        /// # builder.metadata("step", 7i64)?;
+        /// # builder.write_file(&path)?;
+        /// let archive = Archive::open_with(&path, &ReadOptions::default())?;
+        /// assert_eq!((archive.format(), archive.len(), archive.is_empty()), (Format::Mag, 1, false));
+        /// println!("{} bytes; {:?}; {:?}", archive.file_len(), archive.metadata(), archive.facts());
+        /// assert!(archive.metadata_fault().is_none()); // all of it could be read
+        /// assert_eq!((archive.is_set(), archive.files().len()), (false, 1));
+        ///
+        /// // By name or by entry.
+        /// let mut values = [0f32; 2];
+        /// archive.read_slice("w", &mut values)?;
+        /// assert_eq!(values, [0.5, 1.5]);
+        /// let entry = archive.entry("w").ok_or_else(|| archive.no_such_tensor("w"))?;
+        /// let mut bytes = [0; 8];
+        /// archive.read_into(entry, &mut bytes)?;
+        /// assert_eq!(archive.data(entry)?.read(4..8)?, &bytes[4..]); // in windows of any size
+        /// assert_eq!(archive.stored(entry)?.size(), 8); // as the file has it
+        ///
+        /// let report = archive.verify(&VerifyOptions::default())?;
+        /// assert!(!report.has_failed());
+        /// println!("{:?}", archive.verify_entry(entry)?.outcome);
+        ///
+        /// // What is odd about a set, or missing from it; a file has nothing of the kind.
+        /// assert!(archive.unlisted().is_empty() && archive.oddities().is_empty());
+        /// assert!(archive.faults().is_empty() && archive.part_of(entry).is_none());
+        ///
+        /// let bytes = Bytes::from(std::fs::read(&path)?);
+        /// assert_eq!(Archive::from_bytes(bytes.clone())?.len(), 1);
+        /// assert_eq!(Archive::from_source(bytes.clone(), &ReadOptions::default())?.len(), 1);
+        /// assert!(Archive::from_source_as(bytes, Format::Aero, &ReadOptions::default()).is_err());
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
         #[derive(Clone, Debug)]
         #[non_exhaustive]
         pub enum Archive {
@@ -72,6 +114,28 @@ macro_rules! define {
         }
 
         /// One tensor of an [`Archive`], as the file describes it.
+        ///
+        /// ```
+        /// use tensorfmt::{Archive, DType, Order};
+        ///
+        /// # let mut builder = tensorfmt::ztensor::Builder::new();
+        /// # builder.tensor("w", tensorfmt::Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+        /// # let archive = Archive::from_bytes(builder.to_vec()?)?;
+        /// let entry = archive.entry("w").ok_or("no w")?;
+        /// assert_eq!((entry.name(), entry.shape().dims()), ("w", &[2][..]));
+        /// assert_eq!((entry.dtype(), entry.order()), (Some(DType::F32), Order::RowMajor));
+        /// assert_eq!((entry.nbytes(), entry.stored_len()), (Some(8), Some(8)));
+        /// println!("{} at {:#x}", entry.encoding(), entry.offset());
+        /// for (key, value) in entry.extras() {
+        ///     println!("{key}: {value:?}"); // what only this format says, such as a checksum
+        /// }
+        /// assert!(entry.extras_in_short().len() <= entry.extras().len());
+        /// // What the file says once about an object of several tensors, which zTensor alone has.
+        /// assert!(entry.object().is_none() && !entry.is_said_at_length());
+        /// let alike = archive.entries().filter(|other| other.says_as(entry)).count();
+        /// println!("{alike} parts say the same");
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
         #[derive(Clone, Copy, Debug)]
         #[non_exhaustive]
         pub enum Entry<'a> {

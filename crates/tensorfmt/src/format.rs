@@ -58,6 +58,15 @@ impl Format {
     pub const DETECT_LEN: usize = 64;
 
     /// The format with this [`name`](Self::name).
+    ///
+    /// ```
+    /// use tensorfmt::Format;
+    ///
+    /// let format = Format::from_name("safetensors").ok_or("no such format")?;
+    /// assert_eq!((format, format.extensions().first()), (Format::Safetensors, Some(&"safetensors")));
+    /// println!("built in: {}", format.is_enabled());
+    /// # Ok::<(), &str>(())
+    /// ```
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL

@@ -22,6 +22,13 @@ pub struct ReadOptions {
 
 impl ReadOptions {
     /// These options with or without salvage.
+    ///
+    /// ```
+    /// use tensorfmt::ReadOptions;
+    ///
+    /// let options = ReadOptions::default().with_salvage(true).with_check_data(true);
+    /// assert!(options.salvage && options.check_data);
+    /// ```
     #[must_use]
     pub fn with_salvage(mut self, salvage: bool) -> Self {
         self.salvage = salvage;
@@ -29,6 +36,12 @@ impl ReadOptions {
     }
 
     /// These options with or without a check of the data that is read.
+    ///
+    /// ```
+    /// use tensorfmt::ReadOptions;
+    ///
+    /// assert!(ReadOptions::default().with_check_data(true).check_data);
+    /// ```
     #[must_use]
     pub fn with_check_data(mut self, check_data: bool) -> Self {
         self.check_data = check_data;
