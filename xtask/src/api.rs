@@ -55,7 +55,7 @@ pub(crate) fn run(check: bool) -> Outcome {
         .chain(&["tensor-core", "tensor-remote", "tensorfmt"])
     {
         let (missing, count) = unshown(&described(&root, package))?;
-        println!(
+        eprintln!(
             "{package}: {} of {count} functions are shown in an example",
             count - missing.len()
         );

@@ -100,7 +100,7 @@ rules! {
             /// Where it ends.
             end: u64,
         },
-        /// The same, as the reference writer breaks it when it adds tensor hashes: the index runs over the first weights.
+        /// The tensor index runs over the first weights, as the reference writer leaves it when it adds tensor hashes.
         #[rule("aero.chunk.tidx_overrun", "the tensor index runs over the weights after it, as the reference writer leaves it when tensor hashes are on; a salvaging reader can read the tensors that are whole")]
         TidxOverrun,
         /// The TOC as the reference writer destroys it when it adds IHSH to a list of chunks.

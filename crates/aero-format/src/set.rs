@@ -84,7 +84,7 @@ impl Set {
         Self::open_with(path, &ReadOptions::default())
     }
 
-    /// The same with options.
+    /// Opens the set whose JSON is at `path`, with `options`.
     ///
     /// # Errors
     /// As [`open`](Self::open).

@@ -327,6 +327,8 @@ impl Builder {
 
     /// Adds a tensor with `options` of its own.
     ///
+    /// See [`TensorOptions`].
+    ///
     /// # Errors
     /// As [`tensor`](Self::tensor).
     pub fn tensor_with(
@@ -555,7 +557,7 @@ impl Builder {
         self.write_to_with(out, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes the file to `out`, with `options`.
     ///
     /// # Errors
     /// As [`write_to`](Self::write_to), or a stop on request.
@@ -579,7 +581,7 @@ impl Builder {
         self.write_file_with(path, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes the file at `path`, with `options`.
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file), or a stop on request.

@@ -136,7 +136,7 @@ impl Archive {
         Self::open_with(path, &ReadOptions::default())
     }
 
-    /// The same with options, such as limits of the caller's own.
+    /// Opens the file at `path` with `options`, such as limits of the caller's own.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

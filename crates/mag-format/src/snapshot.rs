@@ -84,14 +84,14 @@ impl Snapshot {
     }
 
     /// `usr_metadata`, in its order; snapshot 0.3.0 only. Values nest up to 998 levels deep, NaN
-    /// and infinities are floats, and where a key was there twice the last value counts.
+    /// and infinities are floats, and of duplicate keys the last value counts.
     #[must_use]
     pub fn metadata(&self) -> &[(String, Value)] {
         &self.metadata
     }
 }
 
-/// What a parser found; all of it is consistent, but names may be there twice.
+/// What a parser found; all of it is consistent, but names may be duplicates.
 pub(crate) struct Found {
     pub(crate) tensors: Tensors,
     pub(crate) checksum: Option<Checksum>,

@@ -263,7 +263,7 @@ impl Builder {
         self.write_to_with(out, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes the file to `out`, with `options`.
     ///
     /// # Errors
     /// As [`write_to`](Self::write_to), or a stop on request.
@@ -286,7 +286,7 @@ impl Builder {
         self.write_file_with(path, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes the file at `path`, with `options`.
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file), or a stop on request.
@@ -332,7 +332,7 @@ impl Builder {
         self.records_at(offsets, self.checksum)
     }
 
-    /// The same with tensors at these places.
+    /// Plans the file with tensors at these places.
     pub(crate) fn records_at(
         &self,
         offsets: impl Iterator<Item = u64>,

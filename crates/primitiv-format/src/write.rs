@@ -232,6 +232,8 @@ impl Builder {
 
     /// Adds a parameter with `options` of its own.
     ///
+    /// See [`TensorOptions`].
+    ///
     /// # Errors
     /// As [`tensor`](Self::tensor), and where the last dim isn't the batch.
     pub fn tensor_with(
@@ -658,12 +660,28 @@ impl Optimizer {
     ///
     /// # Errors
     /// As [`to_vec`](Self::to_vec), and what the operating system says.
+    ///
+    /// ```
+    /// use primitiv_format::{Archive, DataType, Optimizer, WriteOptions};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("sgd.optimizer");
+    /// let mut optimizer = Optimizer::new();
+    /// optimizer.float("SGD.eta", 0.5)?;
+    /// optimizer.write_file(&path)?;
+    /// assert_eq!(Archive::open(&path)?.data_type(), DataType::Optimizer);
+    /// let once = WriteOptions::default().with_create_new(true);
+    /// assert!(optimizer.write_file_with(&path, &once).is_err()); // there is a file
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[cfg(feature = "std")]
     pub fn write_file(&self, path: impl AsRef<std::path::Path>) -> Result<()> {
         self.write_file_with(path, &WriteOptions::default())
     }
 
     /// Writes the file at `path` with `options`; it is too small to show progress.
+    ///
+    /// [`write_file`](Self::write_file) has an example.
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file).

@@ -121,7 +121,7 @@ impl<'a, A: HasEntries + ?Sized> Entries<'a, A> {
         self.range.is_empty()
     }
 
-    /// The same entries once more, as a slice has it.
+    /// An iterator of the entries that are still to come, as a slice has it.
     #[must_use]
     pub fn iter(&self) -> Self {
         self.clone()
@@ -311,7 +311,7 @@ impl Names {
     /// Makes the table of the first `names` names alone; the others have a position, but are not found.
     ///
     /// # Errors
-    /// The first name among them that is there twice.
+    /// The first duplicate among them.
     pub fn index_first(&mut self, names: usize) -> Result<(), DuplicateName> {
         self.text.shrink_to_fit();
         self.ends.shrink_to_fit();
@@ -320,7 +320,7 @@ impl Names {
         Ok(())
     }
 
-    /// Makes the table where names may be there twice: one then stands for its first position. Returns the
+    /// Makes the table where names may be duplicates: one then stands for its first position. Returns the
     /// others.
     ///
     /// ```

@@ -35,7 +35,7 @@ impl At {
         }
     }
 
-    /// The same place as part of record `entry`.
+    /// Says that the place is part of record `entry`.
     #[must_use]
     pub const fn entry(mut self, entry: u64) -> Self {
         self.entry = Some(entry);
@@ -360,11 +360,13 @@ pub enum SourceError {
 
 impl SourceError {
     /// A codec's error as that of a source over what it decodes.
+    ///
+    /// [`Failure`] has an example.
     pub fn failure(error: impl Failure + 'static) -> Self {
         Self::Codec(Box::new(error))
     }
 
-    /// The same error about a tensor, whose bytes lie at `offset` of its file where that is known. One of
+    /// Says which tensor the error is about, whose bytes lie at `offset` of its file where that is known. One of
     /// a file, which says its path, and one that names a tensor stay as they are.
     ///
     /// ```

@@ -138,7 +138,7 @@ impl Shape {
         }
     }
 
-    /// The same dims, last first.
+    /// A shape of these dims, last first.
     ///
     /// ```
     /// use tensor_core::Shape;

@@ -29,7 +29,7 @@ impl TensorSpec {
         }
     }
 
-    /// The same with its elements in `order`.
+    /// Says that the elements lie in `order`.
     #[must_use]
     pub fn with_order(mut self, order: Order) -> Self {
         self.order = order;
@@ -37,6 +37,8 @@ impl TensorSpec {
     }
 
     /// The element type.
+    ///
+    /// [`is_in`](Self::is_in) has an example.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
@@ -49,6 +51,8 @@ impl TensorSpec {
     }
 
     /// Which dim varies fastest.
+    ///
+    /// [`is_in`](Self::is_in) has an example.
     #[must_use]
     pub fn order(&self) -> Order {
         self.order
@@ -103,6 +107,8 @@ impl TensorSpec {
     }
 
     /// The shape, without a copy.
+    ///
+    /// [`is_in`](Self::is_in) has an example.
     #[must_use]
     pub fn into_shape(self) -> Shape {
         self.shape

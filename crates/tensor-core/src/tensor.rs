@@ -137,7 +137,7 @@ impl Tensor {
         Ok(Self::new(dtype, shape, data)?)
     }
 
-    /// The same bytes, said to be in `order`.
+    /// Says that the bytes lie in `order`; nothing moves.
     #[must_use]
     pub fn with_order(mut self, order: Order) -> Self {
         self.order = order;
@@ -236,7 +236,7 @@ impl Tensor {
         }
     }
 
-    /// The same values with the last dim fastest; dims stay. Copies only where the bytes must
+    /// A tensor of these values with the last dim fastest; dims stay. Copies only where the bytes must
     /// move.
     ///
     /// # Errors
@@ -258,7 +258,7 @@ impl Tensor {
         })
     }
 
-    /// The same bytes with reversed dims and the other order: what is column-major `[a, b]` is
+    /// A tensor of these bytes with reversed dims and the other order: what is column-major `[a, b]` is
     /// row-major `[b, a]`. Nothing is copied.
     #[must_use]
     pub fn reversed_view(&self) -> Self {

@@ -761,7 +761,7 @@ impl<'a> Entry<'a> {
         with_inner!(self, entry => DescribeEntry::extras(entry))
     }
 
-    /// The same for people: of what the file says once for many entries, and at length, it says how long it
+    /// What only this format says about a tensor, for people: of what the file says once for many entries, and at length, it says how long it
     /// is. Takes little, however many entries there are.
     #[must_use]
     pub fn extras_in_short(self) -> Vec<(&'static str, Value)> {

@@ -95,6 +95,8 @@ macro_rules! define {
             }
 
             /// Whether it is several files.
+            ///
+            /// [`from_path`](Self::from_path) has an example.
             pub const fn is_set(self) -> bool {
                 match self {$(
                     Self::$Format => false,

@@ -188,7 +188,7 @@ impl Error {
         }
     }
 
-    /// The same error about the file at `path`; errors that name their path already stay.
+    /// Says which file the error is about; errors that name their path already stay.
     pub(crate) fn in_file(self, path: &Path) -> Self {
         match self {
             Self::File(_) | Self::InFile { .. } | Self::Source(SourceError::File(_)) => self,

@@ -32,11 +32,15 @@ macro_rules! define {
             }
 
             /// File name endings, the usual one first.
+            ///
+            /// [`from_name`](Self::from_name) has an example.
             pub const fn extensions(self) -> &'static [&'static str] {
                 match self {$(Self::$Format => &$endings,)*}
             }
 
             /// Whether this build can open and write the format.
+            ///
+            /// [`from_name`](Self::from_name) has an example.
             pub const fn is_enabled(self) -> bool {
                 match self {$(Self::$Format => cfg!(feature = $feature),)*}
             }

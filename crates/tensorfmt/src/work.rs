@@ -49,7 +49,7 @@ impl ReadOptions {
         self.check_work_of([archive], work)
     }
 
-    /// The same of several archives that are worked on at once: there is one limit for them together, which is
+    /// Estimates the work on several archives at once: there is one limit for them together, which is
     /// held against the size of all files.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ impl Generation {
         }
     }
 
-    /// The same as numbers.
+    /// The version of the format that files of this generation have, as numbers.
     ///
     /// ```
     /// use ztensor_format::Generation;

@@ -38,7 +38,7 @@ impl Builder {
         self.write_set_with(path, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes a set as [`write_set`](Self::write_set) does, with `options`.
     ///
     /// # Errors
     /// As [`write_set`](Self::write_set), or a stop on request.

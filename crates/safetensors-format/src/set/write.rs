@@ -160,6 +160,8 @@ impl Builder {
 
     /// Size of all files of the set in bytes, but for the index.
     ///
+    /// [`max_shard_bytes`](Self::max_shard_bytes) has an example.
+    ///
     /// # Errors
     /// As [`encoded_len`](Self::encoded_len).
     pub fn encoded_set_len(&self) -> Result<u64> {

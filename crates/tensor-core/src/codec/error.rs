@@ -198,7 +198,7 @@ impl<F: Format> Error<F> {
         }
     }
 
-    /// The same error about a tensor, unless it names one.
+    /// Says which tensor the error is about, unless it names one.
     #[cold]
     #[must_use]
     pub fn of_tensor(mut self, name: &str) -> Self {
@@ -217,7 +217,7 @@ impl<F: Format> Error<F> {
         }
     }
 
-    /// The same error about the file at `path`, unless it names a path.
+    /// Says which file the error is about, unless it names a path.
     #[cfg(feature = "std")]
     #[cold]
     #[must_use]

@@ -301,7 +301,7 @@ impl<'a> Tensors<'a> {
         Self::with(archive, About::Values)
     }
 
-    /// The same with all that is said about a tensor, as [`ModelTensor::attributes`] tells.
+    /// Those of `archive`, with all that is said about a tensor, as [`ModelTensor::attributes`] tells.
     #[must_use]
     pub fn described(archive: &'a Archive) -> Self {
         Self::with(archive, About::Elsewhere)
