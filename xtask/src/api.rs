@@ -1,12 +1,13 @@
 //! `docs/api/CRATE.txt`: the public interface of each library, an item a line, so that a change of it is
-//! seen in a review.
+//! seen in a review; and whether an example shows every function of it.
 
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use crate::shown::unshown;
 use crate::{CODECS, Outcome, cargo_command, cargo_output};
 
 /// Where this program finds the real rustdoc when cargo calls it in its place.
@@ -48,10 +49,17 @@ pub(crate) fn run(check: bool) -> Outcome {
     let folder = root.join("docs/api");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut changed = Vec::new();
+    let mut dark = Vec::new();
     for package in CODECS
         .iter()
         .chain(&["tensor-core", "tensor-remote", "tensorfmt"])
     {
+        let (missing, count) = unshown(&described(&root, package))?;
+        eprintln!(
+            "{package}: {} of {count} functions are shown in an example",
+            count - missing.len()
+        );
+        dark.extend(missing.iter().map(|name| format!("{package}: {name}")));
         let listing = listing(&root, package)?;
         let path = folder.join(format!("{package}.txt"));
         if fs::read(&path).is_ok_and(|found| found == listing) {
@@ -61,6 +69,12 @@ pub(crate) fn run(check: bool) -> Outcome {
         if !check {
             fs::write(&path, listing).map_err(|error| format!("{}: {error}", path.display()))?;
         }
+    }
+    if check && !dark.is_empty() {
+        return Err(format!(
+            "no example shows these functions; their type is where a program that calls them belongs:\n  {}",
+            dark.join("\n  ")
+        ));
     }
     match (check, changed.is_empty()) {
         (true, false) => Err(format!(
@@ -92,9 +106,13 @@ fn describe() -> Outcome {
     }
 }
 
+/// Where rustdoc has put the JSON of a library.
+fn described(root: &Path, package: &str) -> PathBuf {
+    root.join(format!("target/doc/{}.json", package.replace('-', "_")))
+}
+
 fn listing(root: &Path, package: &str) -> Result<Vec<u8>, String> {
-    let json = root.join(format!("target/doc/{}.json", package.replace('-', "_")));
-    let json = json.to_string_lossy().into_owned();
+    let json = described(root, package).to_string_lossy().into_owned();
     let manifest = "xtask/api/Cargo.toml";
     let target = "target/api";
     cargo_output(&[

@@ -21,6 +21,7 @@ mod programs;
 mod python;
 mod release;
 mod remote;
+mod shown;
 mod workspace;
 
 /// Nothing, or one line on what failed.

@@ -44,6 +44,25 @@ pub(crate) const INDEX: u32 = 0x4;
 pub(crate) const OPTIONAL: u32 = 0x8;
 
 /// One chunk as the TOC describes it.
+///
+/// ```
+/// use aero_format::{Archive, Builder, FourCc, Tensor};
+///
+/// let mut builder = Builder::new();
+/// builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// let archive = Archive::from_bytes(builder.to_vec()?)?;
+/// for chunk in archive.chunks() {
+///     println!("{} {:?} at {:#x}, flags {:#x}", chunk.fourcc(), chunk.name(), chunk.offset(), chunk.flags());
+/// }
+/// let found = archive.chunks().iter().find(|chunk| chunk.fourcc() == FourCc::WTSH);
+/// let shard = found.ok_or("no shard")?;
+/// assert!(!shard.is_zstd());
+/// assert_eq!((shard.length(), shard.ulen()), (8, 8)); // in the file, and decompressed
+/// assert_eq!(archive.chunk_data(shard)?.len(), 8); // checked against the hash
+/// println!("{:02x?}", shard.blake3());
+/// assert!(archive.chunk(FourCc::WTSH, shard.name()).is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Chunk {
     pub(crate) fourcc: FourCc,

@@ -3,6 +3,15 @@ use core::fmt;
 use tensor_core::DType;
 
 /// A tensor's dtype as TIDX has it ("DType Enum"), known or not.
+///
+/// ```
+/// use aero_format::{DType, DTypeCode};
+///
+/// let code = DTypeCode::from_dtype(DType::F32).ok_or("no code")?;
+/// assert_eq!(code.dtype(), Some(DType::F32));
+/// assert_eq!(DTypeCode::from_dtype(DType::C64), None);
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DTypeCode(pub u16);
 

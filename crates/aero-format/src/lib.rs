@@ -69,6 +69,7 @@ mod layout;
 mod limits;
 mod meta;
 mod msgpack;
+mod options;
 mod pass;
 mod read;
 mod rule;
@@ -89,7 +90,8 @@ pub use error::{Aero, BuildError, Error, TRUNCATED};
 pub use layout::MAGIC;
 pub use limits::Limits;
 pub use meta::MetaEntry;
-pub use read::{Archive, ReadOptions};
+pub use options::ReadOptions;
+pub use read::Archive;
 pub use rule::{Digest, Rule, Unsupported};
 #[cfg(feature = "std")]
 pub use set::Set;

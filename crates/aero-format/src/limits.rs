@@ -9,6 +9,17 @@ use crate::Result;
 /// let mut limits = aero_format::Limits::default();
 /// limits.max_metadata_bytes = 1 << 20;
 /// ```
+///
+/// By its name, as an error has it:
+///
+/// ```
+/// use aero_format::Limits;
+///
+/// let mut limits = Limits::default();
+/// assert!(limits.set("max_metadata_bytes", 10_000_000));
+/// assert_eq!(limits.max_metadata_bytes, 10_000_000);
+/// assert!(!limits.set("max_nonsense", 1)); // see `Limits::NAMES`
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {

@@ -3,6 +3,19 @@ use alloc::string::String;
 use tensor_core::Value;
 
 /// A pair of metadata: a key and its value.
+///
+/// ```
+/// use aero_format::{Archive, Builder, Value};
+///
+/// let mut builder = Builder::new();
+/// builder.metadata("step", 7i64)?;
+/// let archive = Archive::from_bytes(builder.to_vec()?)?;
+/// let found = archive.metadata()?.into_iter().find(|entry| entry.key() == "step");
+/// let step = found.ok_or("no step")?;
+/// assert_eq!(step.value(), &Value::from(7i64));
+/// assert_eq!(step.into_pair(), ("step".into(), Value::from(7i64)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetaEntry {
     key: String,

@@ -19,74 +19,46 @@ use crate::integrity::{parse_phsh, payload};
 use crate::layout::inside;
 use crate::msgpack::{Decoder, Fault};
 use crate::tree::blake3_of;
-use crate::{BuildError, Error, Limits, Result, Rule, Unsupported};
-
-/// How to open a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct ReadOptions {
-    /// What the reader takes on.
-    pub limits: Limits,
-    /// Whether to check header, TOC and string table against IHSH, where there is one. On by
-    /// default.
-    pub check_control: bool,
-    /// Whether to hold the data of a tensor that is read against its hash, or where it has none
-    /// against its shard's, which is then read once as a whole. Off by default.
-    pub check_data: bool,
-    /// Open files whose tensor index overran the weights, as the reference writer leaves them
-    /// when tensor hashes are on, and files that were cut within the weights. A tensor is then
-    /// read only if its own hash is right; one without where the hash of its shard is, or where
-    /// it lies before the cut. Off by default.
-    pub salvage: bool,
-}
-
-impl Default for ReadOptions {
-    fn default() -> Self {
-        Self {
-            limits: Limits::default(),
-            check_control: true,
-            check_data: false,
-            salvage: false,
-        }
-    }
-}
-
-impl ReadOptions {
-    /// These options with other limits.
-    #[must_use]
-    pub const fn with_limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// These options with or without a check against IHSH.
-    #[must_use]
-    pub const fn with_check_control(mut self, check_control: bool) -> Self {
-        self.check_control = check_control;
-        self
-    }
-
-    /// These options with or without a check of the data that is read.
-    #[must_use]
-    pub const fn with_check_data(mut self, check_data: bool) -> Self {
-        self.check_data = check_data;
-        self
-    }
-
-    const fn checks_data(&self) -> bool {
-        self.check_data || self.salvage
-    }
-
-    /// These options with or without salvage.
-    #[must_use]
-    pub const fn with_salvage(mut self, salvage: bool) -> Self {
-        self.salvage = salvage;
-        self
-    }
-}
+use crate::{BuildError, Error, Limits, ReadOptions, Result, Rule, Unsupported};
 
 /// An open AERO file: its chunks and a list of its tensors, whose data is read on demand. Cheap
 /// to clone, and shared between threads freely.
+///
+/// ```
+/// use aero_format::{
+///     Archive, Builder, Bytes, Outcome, ReadOptions, Source, Tensor, VerifyOptions,
+/// };
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.aero");
+/// # let mut builder = Builder::new();
+/// # builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// # builder.write_file(&path)?;
+/// let archive = Archive::open(&path)?;
+/// assert_eq!((archive.len(), archive.is_empty()), (1, false));
+/// println!("version {}, {} bytes", archive.version(), archive.file_len());
+/// assert!(!archive.is_in_parts()); // the index of a set has no weights
+/// println!("{:02x?} {:?}", archive.uuid(), archive.manifest()?);
+/// assert_eq!(archive.page_size()?, None); // no hashes of pages
+/// let entry = archive.entry("w").ok_or("no such tensor")?;
+///
+/// let mut bytes = [0; 8];
+/// archive.read_into(entry, &mut bytes)?; // into a buffer of your own
+/// let data = archive.data(entry)?; // or as a source, in windows of any size
+/// assert_eq!(data.read(4..8)?, &1.5f32.to_le_bytes()[..]);
+/// assert_eq!(archive.stored(entry)?.size(), 8); // as it is in the file
+///
+/// let report = archive.verify(&VerifyOptions::default())?;
+/// assert!(!report.has_failed());
+/// assert_eq!(archive.verify_entry(entry)?.outcome, Outcome::Ok);
+/// assert!(archive.file().is_some()); // the file that is read
+///
+/// // Any source of bytes will do: memory, a map, an object store.
+/// let bytes = Bytes::from(std::fs::read(&path)?);
+/// let archive = Archive::from_source(bytes, &ReadOptions::default())?;
+/// assert!(archive.entry("w").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Archive {
     pub(crate) source: Arc<dyn Source>,
@@ -104,7 +76,7 @@ impl Archive {
         Self::open_with(path, &ReadOptions::default())
     }
 
-    /// The same with options, such as limits of the caller's own.
+    /// Opens the file at `path` with `options`, such as limits of the caller's own.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -192,12 +164,16 @@ impl Archive {
     }
 
     /// All chunks, in TOC order.
+    ///
+    /// See [`Chunk`].
     #[must_use]
     pub fn chunks(&self) -> &[Chunk] {
         &self.index.chunks
     }
 
     /// The chunk of this type and name.
+    ///
+    /// See [`Chunk`].
     #[must_use]
     pub fn chunk(&self, fourcc: FourCc, name: &str) -> Option<&Chunk> {
         self.index.chunk(fourcc, name)
@@ -208,6 +184,8 @@ impl Archive {
     ///
     /// # Errors
     /// What the chunk breaks, or what the source fails with.
+    ///
+    /// See [`Chunk`].
     pub fn chunk_data(&self, chunk: &Chunk) -> Result<Bytes> {
         let limits = Limits {
             max_metadata_bytes: u64::MAX,
@@ -306,6 +284,18 @@ impl Archive {
 
     /// Everything that the index says about a tensor beyond the fields that the format writes,
     /// and `quant_params`.
+    ///
+    /// ```
+    /// use aero_format::{Archive, Builder, Tensor, TensorOptions, Value};
+    ///
+    /// let mut builder = Builder::new();
+    /// let options = TensorOptions::new().with_extra("author", "me")?;
+    /// builder.tensor_with("w", Tensor::from_slice(&[1.0f32], &[1])?, options)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let extra = archive.extra(archive.entry("w").ok_or("no w")?);
+    /// assert_eq!(extra, [("author".into(), Value::from("me"))]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn extra(&self, entry: Entry<'_>) -> Vec<(String, Value)> {
         let pairs = entry.index.tensors.extra(entry.ordinal);
@@ -448,6 +438,19 @@ impl Archive {
     /// # Errors
     /// [`Rule::PhshDigest`] where a page is damaged, [`Rule::Phsh`] where the shard has no page
     /// hashes, and as [`read`](Self::read).
+    ///
+    /// ```
+    /// use aero_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[0.5f32; 4096], &[4096])?)?;
+    /// builder.phsh(Some(4096))?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// assert_eq!(archive.page_size()?, Some(4096));
+    /// let entry = archive.entry("w").ok_or("no w")?;
+    /// assert_eq!(archive.read_verified(entry, 8..12)?, &0.5f32.to_le_bytes()[..]); // one page
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read_verified(&self, entry: Entry<'_>, range: Range<u64>) -> Result<Bytes> {
         let (_, data) = self.locate(entry)?;
         let wanted = data.start.saturating_add(range.start)..data.start.saturating_add(range.end);

@@ -8,6 +8,15 @@ rules! {
     ///
     /// Names in quotes are sections of the format's page; AIP-0001, AIP-0002 and AEROSET are documents
     /// beside it.
+    ///
+    /// ```
+    /// use aero_format::Archive;
+    ///
+    /// let error = Archive::from_bytes(vec![0xA5; 200]).unwrap_err();
+    /// let rule = error.rule().map(|rule| rule.id());
+    /// assert_eq!(rule, Some("aero.header.magic"));
+    /// assert_eq!(error.rule_id(), rule);
+    /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum Rule {
@@ -91,7 +100,7 @@ rules! {
             /// Where it ends.
             end: u64,
         },
-        /// The same, as the reference writer breaks it when it adds tensor hashes: the index runs over the first weights.
+        /// The tensor index runs over the first weights, as the reference writer leaves it when it adds tensor hashes.
         #[rule("aero.chunk.tidx_overrun", "the tensor index runs over the weights after it, as the reference writer leaves it when tensor hashes are on; a salvaging reader can read the tensors that are whole")]
         TidxOverrun,
         /// The TOC as the reference writer destroys it when it adds IHSH to a list of chunks.
@@ -261,6 +270,14 @@ rules! {
 
 rules! {
     /// What a well-formed file has that this crate can't interpret.
+    ///
+    /// ```
+    /// use aero_format::Unsupported;
+    ///
+    /// let what = Unsupported::DType { code: 99 };
+    /// assert_eq!(what.id(), "aero.dtype");
+    /// assert!(Unsupported::IDS.contains(&what.id()));
+    /// ```
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum Unsupported {

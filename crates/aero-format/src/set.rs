@@ -23,6 +23,36 @@ const OPEN: usize = 4;
 
 /// An open AEROSET: an index over parts, each a file of its own in the same folder. Parts are
 /// opened when they are needed; one that is missing fails only its own tensors.
+///
+/// ```
+/// use aero_format::{Builder, ReadOptions, Set, Source, Tensor};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.aeroset.json");
+/// let mut builder = Builder::new();
+/// builder.model("tiny", "llama").max_shard_bytes(8).max_part_shards(1);
+/// builder.tensor("a", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// builder.tensor("b", Tensor::from_slice(&[2.5f32, 3.5], &[2])?)?;
+/// builder.write_set(&path)?;
+///
+/// let set = Set::open_with(&path, &ReadOptions::default())?;
+/// assert_eq!((set.len(), set.is_empty(), set.entries().len()), (2, false, 2));
+/// assert_eq!(set.part_shards().collect::<Vec<_>>(), [1, 1]);
+/// assert_eq!(set.files().len(), 4); // the JSON, the index, two parts
+/// println!("{} bytes; {:?}", set.file_len(), set.metadata_entry("model"));
+/// assert!(set.index().is_in_parts() && set.unlisted().is_empty());
+///
+/// let entry = set.entry("b").ok_or("no b")?;
+/// let part = set.part_of(entry).ok_or("no part has it")?;
+/// println!("{} is in {part}, with {:?}", entry.name(), set.extra(entry));
+/// let mut bytes = [0; 8];
+/// set.read_into(entry, &mut bytes)?;
+/// assert_eq!(set.data(entry)?.read(0..8)?, &bytes[..]);
+/// assert_eq!(set.stored(entry)?.size(), 8);
+/// println!("{:?}", set.part_metadata()?);
+/// assert_eq!(set.part(1)?.len(), 1); // a part is an archive too
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Set {
     inner: Arc<Inner>,
@@ -54,7 +84,7 @@ impl Set {
         Self::open_with(path, &ReadOptions::default())
     }
 
-    /// The same with options.
+    /// Opens the set whose JSON is at `path`, with `options`.
     ///
     /// # Errors
     /// As [`open`](Self::open).

@@ -59,7 +59,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Json> {
     }
 }
 
-/// How the error about a key that is there twice begins.
+/// How the error about a duplicate key begins.
 const TWICE: &str = "a key is there twice";
 
 /// A value in which no object has a key twice.

@@ -67,6 +67,19 @@ impl Style {
     }
 
     /// That of a set: of its first part, and of how many shards are in each.
+    ///
+    /// ```
+    /// use aero_format::{Builder, Set, Style, Tensor};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.aeroset.json");
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+    /// builder.page_align(true).write_set(&path)?;
+    /// let mut copy = Builder::new();
+    /// copy.style(Style::of_set(&Set::open(&path)?)); // pages here too
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[cfg(feature = "std")]
     #[must_use]
     pub fn of_set(set: &crate::Set) -> Self {

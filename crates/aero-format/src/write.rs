@@ -50,6 +50,56 @@ const MAX_SIZE: u64 = i64::MAX as u64;
 /// assert!(archive.entry("w").ok_or("no w")?.hash_b3().is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// To a file, to any writer, and a copy that names tensors anew:
+///
+/// ```
+/// use aero_format::{Archive, Builder, Bytes, DType, Shape, Tensor, TensorSpec, WriteOptions};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.aero");
+/// let mut builder = Builder::new();
+/// builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// let spec = TensorSpec::new(DType::F32, Shape::new(&[2])?);
+/// builder.deferred("b", spec, Bytes::from_static(&[0; 8]))?; // any source
+/// builder.write_file(&path)?;
+/// let once = WriteOptions::default().with_create_new(true);
+/// assert!(builder.write_file_with(&path, &once).is_err()); // there is a file
+///
+/// let mut out = Vec::new();
+/// builder.write_to(&mut out)?;
+/// assert_eq!(out.len() as u64, builder.encoded_len()?);
+/// builder.write_to_with(std::io::sink(), &WriteOptions::default().with_threads(1))?;
+///
+/// let archive = Archive::open(&path)?;
+/// let mut copy = Builder::like(&archive)?;
+/// for entry in archive.entries() {
+///     copy.copy_as(format!("layer.{}", entry.name()), &archive, entry)?;
+/// }
+/// assert!(Archive::from_bytes(copy.to_vec()?)?.entry("layer.b").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// What else a file can have:
+///
+/// ```
+/// use aero_format::{Archive, Builder, Tensor};
+///
+/// let mut builder = Builder::new();
+/// builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// builder.model("tiny", "llama"); // or each alone:
+/// builder.model_name("tiny").architecture("llama");
+/// builder.max_shard_bytes(1 << 30).max_part_shards(1); // a set with a part for each shard
+/// builder.page_align(true).phsh(Some(65536))?; // hashes of pages
+/// builder.zstd_level(None)?; // nothing is compressed
+/// builder.uuid([7; 16]);
+/// assert!(builder.align(1).is_ok() && builder.align(3).is_err()); // packed; no power of two
+///
+/// let archive = Archive::from_bytes(builder.to_vec()?)?;
+/// assert_eq!(archive.entry("w").ok_or("no w")?.offset() % 4096, 0);
+/// assert_eq!((archive.page_size()?, archive.uuid()), (Some(65536), &[7; 16]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Builder {
     tensors: Vec<Planned>,
@@ -277,6 +327,8 @@ impl Builder {
 
     /// Adds a tensor with `options` of its own.
     ///
+    /// See [`TensorOptions`].
+    ///
     /// # Errors
     /// As [`tensor`](Self::tensor).
     pub fn tensor_with(
@@ -305,6 +357,16 @@ impl Builder {
     ///
     /// # Errors
     /// As [`deferred`](Self::deferred).
+    ///
+    /// ```
+    /// use aero_format::{Builder, Bytes, DType, Shape, TensorOptions, TensorSpec};
+    ///
+    /// let mut builder = Builder::new();
+    /// let spec = TensorSpec::new(DType::F32, Shape::new(&[2])?);
+    /// let options = TensorOptions::new().with_flags(1);
+    /// builder.deferred_with("w", spec, Bytes::from_static(&[0; 8]), options)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn deferred_with(
         &mut self,
         name: impl Into<String>,
@@ -416,6 +478,16 @@ impl Builder {
     ///
     /// # Errors
     /// As [`deferred`](Self::deferred).
+    ///
+    /// ```
+    /// use aero_format::{Builder, Bytes, DTypeCode, Shape, TensorOptions};
+    ///
+    /// let mut builder = Builder::new();
+    /// let options = TensorOptions::new().with_quant_id(3); // in the JSON metadata
+    /// let data = Bytes::from_static(&[0; 16]);
+    /// builder.coded_with("w", DTypeCode::PACKED, Shape::new(&[32])?, data, options)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn coded_with(
         &mut self,
         name: impl Into<String>,
@@ -485,7 +557,7 @@ impl Builder {
         self.write_to_with(out, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes the file to `out`, with `options`.
     ///
     /// # Errors
     /// As [`write_to`](Self::write_to), or a stop on request.
@@ -509,7 +581,7 @@ impl Builder {
         self.write_file_with(path, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes the file at `path`, with `options`.
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file), or a stop on request.

@@ -103,6 +103,13 @@ impl DTypeCode {
 
     /// What a [`Builder`](crate::Builder) writes for a dtype, `None` where the format has nothing
     /// for it or, for [`DType::Opaque`], needs a scheme.
+    ///
+    /// ```
+    /// use burnpack_format::{DType, DTypeCode};
+    ///
+    /// assert_eq!(DTypeCode::from_dtype(DType::F32), Some(DTypeCode::F32));
+    /// assert_eq!(DTypeCode::from_dtype(DType::C64), None);
+    /// ```
     #[must_use]
     pub const fn from_dtype(dtype: DType) -> Option<Self> {
         Some(match dtype {

@@ -15,6 +15,17 @@
 /// assert_eq!(error.kind(), Kind::Limit);
 /// # Ok::<(), burnpack_format::Error>(())
 /// ```
+///
+/// By its name, as an error has it:
+///
+/// ```
+/// use burnpack_format::Limits;
+///
+/// let mut limits = Limits::default();
+/// assert!(limits.set("max_tensor_count", 10_000_000));
+/// assert_eq!(limits.max_tensor_count, 10_000_000);
+/// assert!(!limits.set("max_nonsense", 1)); // see `Limits::NAMES`
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {

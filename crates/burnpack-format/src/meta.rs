@@ -3,6 +3,17 @@ use alloc::boxed::Box;
 use tensor_core::Value;
 
 /// A pair of the file's `metadata`: text to text.
+///
+/// ```
+/// use burnpack_format::{Archive, Builder};
+///
+/// let mut builder = Builder::new();
+/// builder.metadata("step", "7")?;
+/// let archive = Archive::from_bytes(builder.to_vec()?)?;
+/// let pairs: Vec<_> = archive.metadata().iter().map(|entry| (entry.key(), entry.value())).collect();
+/// assert_eq!(pairs, [("step", "7")]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MetaEntry {
     pub(crate) key: Box<str>,
@@ -53,6 +64,12 @@ pub enum Scalar {
 
 impl Scalar {
     /// The kind's name in the file.
+    ///
+    /// ```
+    /// use burnpack_format::Scalar;
+    ///
+    /// assert_eq!((Scalar::from(7u64).kind(), Scalar::from(0.5).kind()), ("UInt", "Float"));
+    /// ```
     #[must_use]
     pub fn kind(&self) -> &str {
         match self {

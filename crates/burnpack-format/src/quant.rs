@@ -179,6 +179,13 @@ macro_rules! names {
 
 names! {
     /// What one quantized value is.
+    ///
+    /// ```
+    /// use burnpack_format::QuantValue;
+    ///
+    /// assert_eq!(QuantValue::from_name("Q4F"), Some(QuantValue::Q4F));
+    /// assert_eq!((QuantValue::Q8S.bits(), QuantValue::Q4F.bits()), (8, 4));
+    /// ```
     QuantValue {
         /// 8-bit integer, full range.
         Q8F,
@@ -215,6 +222,12 @@ impl QuantValue {
 
 names! {
     /// How quantized values become numbers.
+    ///
+    /// ```
+    /// use burnpack_format::QuantMode;
+    ///
+    /// assert_eq!(QuantMode::from_name("Symmetric"), Some(QuantMode::Symmetric));
+    /// ```
     QuantMode {
         /// By a scale.
         Symmetric,
@@ -225,6 +238,13 @@ names! {
 
 names! {
     /// The type of a scale.
+    ///
+    /// ```
+    /// use burnpack_format::QuantParam;
+    ///
+    /// assert_eq!(QuantParam::from_name("BF16"), Some(QuantParam::BF16));
+    /// assert_eq!((QuantParam::F32.size(), QuantParam::BF16.size()), (4, 2));
+    /// ```
     QuantParam {
         /// binary32.
         F32,
@@ -285,6 +305,15 @@ pub struct QuantBlock {
 
 /// The extent of a block along the trailing dims, of which there are at most five; along the dims
 /// before them it is 1.
+///
+/// ```
+/// use burnpack_format::{BlockSize, Shape};
+///
+/// let block = BlockSize::new(&[2, 4]).ok_or("at most five dims")?;
+/// assert_eq!(block.dims(), &[2, 4]);
+/// assert_eq!(block.count(&Shape::new(&[4, 8])?), Some(4));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockSize {
     storage: [u8; Self::MAX_RANK],

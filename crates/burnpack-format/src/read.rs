@@ -20,6 +20,15 @@ use crate::quant::QuantGeneration;
 use crate::{BuildError, DTypeCode, Entry, Error, Limits, Result, Unsupported};
 
 /// How to open a file.
+///
+/// ```
+/// use burnpack_format::{Layout, Limits, ReadOptions};
+///
+/// let options = ReadOptions::default()
+///     .with_limits(Limits::default())
+///     .with_layout(Layout::Packed); // as Burn 0.19 wrote them
+/// assert_eq!(options.layout, Layout::Packed);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
@@ -48,6 +57,45 @@ impl ReadOptions {
 
 /// An open burnpack file: its metadata, its scalars, and a list of its tensors, whose data is read
 /// on demand. Cheap to clone, and shared between threads freely.
+///
+/// ```
+/// use burnpack_format::{
+///     Archive, Builder, Bytes, Outcome, ReadOptions, Source, Tensor, VerifyOptions, Layout,
+/// };
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.bpk");
+/// # let mut builder = Builder::new();
+/// # builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// # builder.metadata("step", "7")?;
+/// # builder.write_file(&path)?;
+/// let archive = Archive::open(&path)?;
+/// assert_eq!((archive.len(), archive.is_empty()), (1, false));
+/// println!("version {}, {} bytes", archive.version(), archive.file_len());
+/// assert_eq!(archive.layout(), Layout::Aligned);
+/// println!("written by {:?}", archive.generation());
+/// assert_eq!((archive.data_start() % 256, archive.trailing_bytes()), (0, 0));
+/// let step = archive.metadata_entry("step").map(|entry| entry.value());
+/// assert_eq!(step, Some("7"));
+/// let entry = archive.entry("w").ok_or("no such tensor")?;
+///
+/// let mut bytes = [0; 8];
+/// archive.read_into(entry, &mut bytes)?; // into a buffer of your own
+/// let data = archive.data(entry)?; // or as a source, in windows of any size
+/// assert_eq!(data.read(4..8)?, &1.5f32.to_le_bytes()[..]);
+/// assert_eq!(archive.stored(entry)?.size(), 8); // as it is in the file
+///
+/// let report = archive.verify(&VerifyOptions::default())?;
+/// assert!(!report.has_failed());
+/// assert_eq!(archive.verify_entry(entry)?.outcome, Outcome::NotCovered);
+/// assert!(archive.file().is_some()); // the file that is read
+///
+/// // Any source of bytes will do: memory, a map, an object store.
+/// let bytes = Bytes::from(std::fs::read(&path)?);
+/// let archive = Archive::from_source(bytes, &ReadOptions::default())?;
+/// assert!(archive.entry("w").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Archive {
     pub(crate) source: Arc<dyn Source>,
@@ -311,6 +359,18 @@ impl Archive {
     ///
     /// # Errors
     /// As [`read`](Self::read).
+    ///
+    /// ```
+    /// use burnpack_format::{Archive, Bytes, Builder, DType, Shape, Source, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// let mask = Tensor::new(DType::Bool, Shape::new(&[3])?, Bytes::from_static(&[1, 0, 1]))?;
+    /// builder.tensor("mask", mask)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let bools = archive.bools(archive.entry("mask").ok_or("no mask")?)?;
+    /// assert_eq!(bools.read(0..3)?, &[1, 0, 1][..]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn bools(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
         let stored = self.data(entry)?;
         if entry.bool_store() != Some(BoolStore::U32) {

@@ -10,6 +10,15 @@ rules! {
     ///
     /// Sections are those of this project's account of the format, `docs/formats/burnpack.md`;
     /// "RFC 8949" is CBOR.
+    ///
+    /// ```
+    /// use burnpack_format::Archive;
+    ///
+    /// let error = Archive::from_bytes(vec![0xA5; 200]).unwrap_err();
+    /// let rule = error.rule().map(|rule| rule.id());
+    /// assert_eq!(rule, Some("burnpack.header.magic"));
+    /// assert_eq!(error.rule_id(), rule);
+    /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum Rule {
@@ -169,6 +178,14 @@ rules! {
 
 rules! {
     /// What a well-formed file has that this crate can't interpret.
+    ///
+    /// ```
+    /// use burnpack_format::Unsupported;
+    ///
+    /// let what = Unsupported::DType { name: "F4".into() };
+    /// assert_eq!(what.id(), "burnpack.dtype");
+    /// assert!(Unsupported::IDS.contains(&what.id()));
+    /// ```
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum Unsupported {

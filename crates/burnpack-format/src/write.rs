@@ -17,79 +17,9 @@ use crate::meta::Scalar;
 use crate::quant::{BlockSize, QuantGeneration, QuantMode, QuantParam, QuantScheme, QuantStore};
 use crate::{Archive, BuildError, DTypeCode, Entry, Generation, Result};
 
-/// Which releases of Burn shall read a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Compat {
-    /// burn-store 0.20: bools as a plain text, the older quantization schemes, no scalars.
-    V0_20,
-    /// burn-store 0.21: the older quantization schemes, no scalars.
-    V0_21,
-    /// burn-pack 0.22 and later.
-    #[default]
-    Current,
-    /// Those that read what the tensors come from: every dtype as it is spelled, a bool as a plain
-    /// text where it is [`BoolStore::Legacy`], a scheme by its own
-    /// [`generation`](crate::QuantScheme::generation).
-    AsSpelled,
-}
+mod options;
 
-impl Compat {
-    /// For messages: `0.20`, `0.21`, `0.22+`, `as spelled`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::V0_20 => "0.20",
-            Self::V0_21 => "0.21",
-            Self::Current => "0.22+",
-            Self::AsSpelled => "as spelled",
-        }
-    }
-}
-
-impl fmt::Display for Compat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// What a [`Builder`] writes of a tensor beside its values: a parameter id, none unless set.
-///
-/// ```
-/// use burnpack_format::{Archive, Builder, Tensor, TensorOptions};
-///
-/// let mut builder = Builder::new();
-/// let w = Tensor::from_slice(&[1.0f32, 2.0], &[2])?;
-/// builder.tensor_with("w", w, TensorOptions::new().with_param_id(42))?;
-/// let archive = Archive::from_bytes(builder.to_vec()?)?;
-/// assert_eq!(archive.entry("w").unwrap().param_id(), Some(42));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TensorOptions {
-    param_id: Option<u64>,
-}
-
-impl TensorOptions {
-    /// The defaults.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { param_id: None }
-    }
-
-    /// The parameter that Burn knows the tensor as.
-    #[must_use]
-    pub const fn with_param_id(mut self, id: u64) -> Self {
-        self.param_id = Some(id);
-        self
-    }
-
-    /// The parameter id, if there is one.
-    #[must_use]
-    pub const fn param_id(self) -> Option<u64> {
-        self.param_id
-    }
-}
+pub use options::{Compat, TensorOptions};
 
 /// Collects tensors, metadata and scalars, then writes a file at once, byte for byte as Burn's own
 /// writer does.
@@ -111,6 +41,35 @@ impl TensorOptions {
 /// let archive = Archive::from_bytes(builder.to_vec()?)?;
 /// let steps = archive.entry("steps").ok_or("no such tensor")?;
 /// assert_eq!(steps.param_id(), Some(u64::MAX));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// To a file, to any writer, and a copy that names tensors anew:
+///
+/// ```
+/// use burnpack_format::{Archive, Builder, Bytes, DType, Shape, Tensor, TensorSpec, WriteOptions};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.bpk");
+/// let mut builder = Builder::new();
+/// builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// let spec = TensorSpec::new(DType::F32, Shape::new(&[2])?);
+/// builder.deferred("b", spec, Bytes::from_static(&[0; 8]))?; // any source
+/// builder.write_file(&path)?;
+/// let once = WriteOptions::default().with_create_new(true);
+/// assert!(builder.write_file_with(&path, &once).is_err()); // there is a file
+///
+/// let mut out = Vec::new();
+/// builder.write_to(&mut out)?;
+/// assert_eq!(out.len() as u64, builder.encoded_len()?);
+/// builder.write_to_with(std::io::sink(), &WriteOptions::default().with_threads(1))?;
+///
+/// let archive = Archive::open(&path)?;
+/// let mut copy = Builder::like(&archive)?;
+/// for entry in archive.entries() {
+///     copy.copy_as(format!("layer.{}", entry.name()), &archive, entry)?;
+/// }
+/// assert!(Archive::from_bytes(copy.to_vec()?)?.entry("layer.b").is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
@@ -184,12 +143,32 @@ impl Builder {
 
     /// Which releases shall read the file; [`Compat::Current`] unless set. What they can't hold is
     /// refused when the file is written, or its length is asked for.
+    ///
+    /// ```
+    /// use burnpack_format::{Builder, Compat};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.scalar("step", 7u64)?;
+    /// assert!(builder.to_vec().is_ok());
+    /// builder.compat(Compat::V0_20); // which has no scalars
+    /// assert!(builder.to_vec().is_err());
+    /// # Ok::<(), burnpack_format::Error>(())
+    /// ```
     pub fn compat(&mut self, compat: Compat) -> &mut Self {
         self.compat = compat;
         self
     }
 
     /// How large a file may get; what Burn reads unless set.
+    ///
+    /// ```
+    /// use burnpack_format::{Builder, WriteLimits};
+    ///
+    /// let mut limits = WriteLimits::default();
+    /// limits.max_file_bytes = 500 << 30;
+    /// let mut builder = Builder::new();
+    /// builder.limits(limits);
+    /// ```
     pub fn limits(&mut self, limits: WriteLimits) -> &mut Self {
         self.limits = limits;
         self
@@ -316,6 +295,19 @@ impl Builder {
     ///
     /// # Errors
     /// As [`coded`](Self::coded).
+    ///
+    /// ```
+    /// use burnpack_format::{Archive, Builder, Bytes, DTypeCode, Shape, TensorOptions};
+    ///
+    /// let mut builder = Builder::new();
+    /// let data = Bytes::from_static(&[0; 8]);
+    /// let options = TensorOptions::new().with_param_id(7);
+    /// builder.coded_with("w", DTypeCode::Flex32, Shape::new(&[2])?, data, options)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let entry = archive.entry("w").ok_or("no w")?;
+    /// assert_eq!((entry.dtype_code(), entry.param_id()), (&DTypeCode::Flex32, Some(7)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn coded_with(
         &mut self,
         name: impl Into<String>,

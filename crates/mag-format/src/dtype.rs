@@ -17,6 +17,16 @@ use crate::Generation;
 /// assert_eq!(code(Generation::Snapshot0_1), Some(DType::Bool));
 /// assert_eq!(code(Generation::Snapshot0_2), Some(DType::F8E4M3));
 /// ```
+///
+/// ```
+/// use mag_format::{DType, DTypeCode, Generation};
+///
+/// let code = DTypeCode::from_dtype(DType::F32).ok_or("no code")?;
+/// assert_eq!((code.generation(), code.dtype()), (Generation::Version1, Some(DType::F32)));
+/// assert_eq!(DTypeCode::new(code.generation(), code.code()), code);
+/// assert_eq!(DTypeCode::from_dtype(DType::C64), None);
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DTypeCode {
     code: u32,

@@ -11,6 +11,21 @@ use crate::tensors::Record;
 
 /// One tensor of an [`Archive`](crate::Archive), as its record describes it: a view of the index, as
 /// cheap to copy as a reference.
+///
+/// ```
+/// use mag_format::{Archive, Builder, DType, DTypeCode, Order, Tensor};
+///
+/// # let mut builder = Builder::new();
+/// # builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// # let archive = Archive::from_bytes(builder.to_vec()?)?;
+/// let entry = archive.entry("w").ok_or("no such tensor")?;
+/// assert_eq!((entry.name(), entry.shape().dims()), ("w", &[2][..]));
+/// assert_eq!((entry.dtype(), entry.order()), (Some(DType::F32), Order::RowMajor));
+/// assert_eq!((entry.nbytes(), entry.stored_len()), (Some(8), Some(8)));
+/// println!("at byte {:#x}", entry.offset());
+/// assert_eq!(entry.dtype_code(), DTypeCode::from_dtype(DType::F32).ok_or("no code")?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
     index: &'a Index,

@@ -10,6 +10,13 @@ use crate::{Error, Result, Rule, Unsupported};
 
 /// Which of magnetron's layouts a file has. Only [`Version1`](Self::Version1) is ever written;
 /// the snapshots are read with the feature `snapshots`.
+///
+/// ```
+/// use mag_format::Generation;
+///
+/// let first = Generation::Version1;
+/// assert_eq!((first.number(), first.version().to_string()), (1, "1".into()));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Generation {

@@ -4,6 +4,17 @@
 /// let mut limits = mag_format::Limits::default();
 /// limits.max_metadata_count = 10;
 /// ```
+///
+/// By its name, as an error has it:
+///
+/// ```
+/// use mag_format::Limits;
+///
+/// let mut limits = Limits::default();
+/// assert!(limits.set("max_metadata_count", 10_000_000));
+/// assert_eq!(limits.max_metadata_count, 10_000_000);
+/// assert!(!limits.set("max_nonsense", 1)); // see `Limits::NAMES`
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {

@@ -66,6 +66,17 @@ impl From<MetaValue> for Value {
 }
 
 /// A metadata record: a key and its value.
+///
+/// ```
+/// use mag_format::{Archive, Builder, MetaValue};
+///
+/// let mut builder = Builder::new();
+/// builder.metadata("step", 7i64)?;
+/// let archive = Archive::from_bytes(builder.to_vec()?)?;
+/// let pairs: Vec<_> = archive.metadata().iter().map(|entry| (entry.key(), entry.value())).collect();
+/// assert_eq!(pairs, [("step", MetaValue::I64(7))]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetaEntry {
     pub(crate) key: Box<str>,

@@ -38,6 +38,15 @@ impl Checksum {
 }
 
 /// How to open a file.
+///
+/// ```
+/// use mag_format::{Limits, ReadOptions};
+///
+/// let options = ReadOptions::default()
+///     .with_limits(Limits::default())
+///     .with_check_records(false); // read whatever the checksum says
+/// assert!(!options.check_records);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
@@ -74,6 +83,43 @@ impl ReadOptions {
 
 /// An open `.mag` file: its metadata and a list of its tensors, whose data is read on demand.
 /// Cheap to clone, and shared between threads freely.
+///
+/// ```
+/// use mag_format::{
+///     Archive, Builder, Bytes, Outcome, ReadOptions, Source, Tensor, VerifyOptions, Checksum, Generation, MetaValue,
+/// };
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.mag");
+/// # let mut builder = Builder::new();
+/// # builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// # builder.metadata("step", 7i64)?;
+/// # builder.write_file(&path)?;
+/// let archive = Archive::open(&path)?;
+/// assert_eq!((archive.len(), archive.is_empty()), (1, false));
+/// println!("version {}, {} bytes", archive.version(), archive.file_len());
+/// assert_eq!((archive.generation(), archive.checksum()), (Generation::Version1, Some(Checksum::Crc32c)));
+/// let step = archive.metadata_entry("step").map(|entry| entry.value());
+/// assert_eq!(step, Some(MetaValue::I64(7)));
+/// let entry = archive.entry("w").ok_or("no such tensor")?;
+///
+/// let mut bytes = [0; 8];
+/// archive.read_into(entry, &mut bytes)?; // into a buffer of your own
+/// let data = archive.data(entry)?; // or as a source, in windows of any size
+/// assert_eq!(data.read(4..8)?, &1.5f32.to_le_bytes()[..]);
+/// assert_eq!(archive.stored(entry)?.size(), 8); // as it is in the file
+///
+/// let report = archive.verify(&VerifyOptions::default())?;
+/// assert!(!report.has_failed());
+/// assert_eq!(archive.verify_entry(entry)?.outcome, Outcome::NotCovered);
+/// assert!(archive.file().is_some()); // the file that is read
+///
+/// // Any source of bytes will do: memory, a map, an object store.
+/// let bytes = Bytes::from(std::fs::read(&path)?);
+/// let archive = Archive::from_source(bytes, &ReadOptions::default())?;
+/// assert!(archive.entry("w").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Archive {
     pub(crate) source: Arc<dyn Source>,
@@ -90,7 +136,7 @@ impl Archive {
         Self::open_with(path, &ReadOptions::default())
     }
 
-    /// The same with options, such as limits of the caller's own.
+    /// Opens the file at `path` with `options`, such as limits of the caller's own.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -208,6 +254,16 @@ impl Archive {
     }
 
     /// What a snapshot says about itself beside its tensors, `None` for version 1.
+    ///
+    /// ```no_run
+    /// use mag_format::Archive;
+    ///
+    /// let archive = Archive::open("snapshot.mag")?;
+    /// if let Some(snapshot) = archive.snapshot() {
+    ///     println!("magnetron {:?}", snapshot.magnetron_version());
+    /// }
+    /// # Ok::<(), mag_format::Error>(())
+    /// ```
     #[cfg(feature = "snapshots")]
     #[must_use]
     pub fn snapshot(&self) -> Option<&crate::Snapshot> {

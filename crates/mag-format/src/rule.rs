@@ -7,6 +7,15 @@ rules! {
     ///
     /// Sections are those of the file format's page ("Limits", "File Header", "Metadata Record",
     /// "Tensor Record", "Data Layout").
+    ///
+    /// ```
+    /// use mag_format::Archive;
+    ///
+    /// let error = Archive::from_bytes(vec![0xA5; 200]).unwrap_err();
+    /// let rule = error.rule().map(|rule| rule.id());
+    /// assert_eq!(rule, Some("mag.header.magic"));
+    /// assert_eq!(error.rule_id(), rule);
+    /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum Rule {
@@ -377,6 +386,14 @@ rules! {
 
 rules! {
     /// What a well-formed file has that this crate can't interpret.
+    ///
+    /// ```
+    /// use mag_format::Unsupported;
+    ///
+    /// let what = Unsupported::BigEndian;
+    /// assert_eq!(what.id(), "mag.manifest.big_endian");
+    /// assert!(Unsupported::IDS.contains(&what.id()));
+    /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum Unsupported {

@@ -18,6 +18,21 @@ pub(crate) mod manifest;
 pub(crate) mod pooled;
 
 /// What a snapshot says about itself beside its tensors.
+///
+/// ```no_run
+/// use mag_format::Archive;
+///
+/// let archive = Archive::open("snapshot.mag")?;
+/// let snapshot = archive.snapshot().ok_or("a file of version 1")?;
+/// println!("written at {:?}", snapshot.timestamp());
+/// for (key, value) in snapshot.metadata() {
+///     println!("{key}: {value:?}");
+/// }
+/// // What only snapshot 0.3.0 says:
+/// println!("{:?}", snapshot.magnetron_version());
+/// println!("{:?} {:?}", snapshot.manifest_version(), snapshot.snapshot_version());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     timestamp: Timestamp,
@@ -69,14 +84,14 @@ impl Snapshot {
     }
 
     /// `usr_metadata`, in its order; snapshot 0.3.0 only. Values nest up to 998 levels deep, NaN
-    /// and infinities are floats, and where a key was there twice the last value counts.
+    /// and infinities are floats, and of duplicate keys the last value counts.
     #[must_use]
     pub fn metadata(&self) -> &[(String, Value)] {
         &self.metadata
     }
 }
 
-/// What a parser found; all of it is consistent, but names may be there twice.
+/// What a parser found; all of it is consistent, but names may be duplicates.
 pub(crate) struct Found {
     pub(crate) tensors: Tensors,
     pub(crate) checksum: Option<Checksum>,

@@ -24,6 +24,35 @@ use crate::{Archive, BuildError, Checksum, DTypeCode, Entry, Generation, MetaVal
 /// assert_eq!(builder.encoded_len()?, 128);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// To a file, to any writer, and a copy that names tensors anew:
+///
+/// ```
+/// use mag_format::{Archive, Builder, Bytes, DType, Shape, Tensor, TensorSpec, WriteOptions};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.mag");
+/// let mut builder = Builder::new();
+/// builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// let spec = TensorSpec::new(DType::F32, Shape::new(&[2])?);
+/// builder.deferred("b", spec, Bytes::from_static(&[0; 8]))?; // any source
+/// builder.write_file(&path)?;
+/// let once = WriteOptions::default().with_create_new(true);
+/// assert!(builder.write_file_with(&path, &once).is_err()); // there is a file
+///
+/// let mut out = Vec::new();
+/// builder.write_to(&mut out)?;
+/// assert_eq!(out.len() as u64, builder.encoded_len()?);
+/// builder.write_to_with(std::io::sink(), &WriteOptions::default().with_threads(1))?;
+///
+/// let archive = Archive::open(&path)?;
+/// let mut copy = Builder::like(&archive)?;
+/// for entry in archive.entries() {
+///     copy.copy_as(format!("layer.{}", entry.name()), &archive, entry)?;
+/// }
+/// assert!(Archive::from_bytes(copy.to_vec()?)?.entry("layer.b").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Builder {
     checksum: Checksum,
@@ -82,6 +111,16 @@ impl Builder {
     }
 
     /// The checksum to write; [`Checksum::Crc32c`] unless set.
+    ///
+    /// ```
+    /// use mag_format::{Archive, Builder, Checksum};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.checksum(Checksum::Ieee); // by the letter of the specification
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// assert_eq!(archive.checksum(), Some(Checksum::Ieee));
+    /// # Ok::<(), mag_format::Error>(())
+    /// ```
     pub fn checksum(&mut self, checksum: Checksum) -> &mut Self {
         self.checksum = checksum;
         self
@@ -224,7 +263,7 @@ impl Builder {
         self.write_to_with(out, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes the file to `out`, with `options`.
     ///
     /// # Errors
     /// As [`write_to`](Self::write_to), or a stop on request.
@@ -247,7 +286,7 @@ impl Builder {
         self.write_file_with(path, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes the file at `path`, with `options`.
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file), or a stop on request.
@@ -293,7 +332,7 @@ impl Builder {
         self.records_at(offsets, self.checksum)
     }
 
-    /// The same with tensors at these places.
+    /// Plans the file with tensors at these places.
     pub(crate) fn records_at(
         &self,
         offsets: impl Iterator<Item = u64>,

@@ -9,6 +9,22 @@ use crate::tensors::{Record, Role};
 
 /// One tensor of an [`Archive`](crate::Archive): a parameter's value, one of its statistics, or the tensor of
 /// a Tensor file. A view of the index, as cheap to copy as a reference.
+///
+/// ```
+/// use primitiv_format::{Archive, Builder, DType, Order, Tensor};
+///
+/// # let mut builder = Builder::new();
+/// # builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// # let archive = Archive::from_bytes(builder.to_vec()?)?;
+/// let entry = archive.entry("w").ok_or("no such tensor")?;
+/// assert_eq!((entry.name(), entry.shape().dims()), ("w", &[2][..]));
+/// assert_eq!((entry.dtype(), entry.order()), (Some(DType::F32), Order::ColumnMajor));
+/// assert_eq!((entry.nbytes(), entry.stored_len()), (Some(8), Some(8)));
+/// println!("at byte {:#x}", entry.offset());
+/// assert_eq!((entry.dims().dims(), entry.batch()), (&[2][..], 1));
+/// assert!(!entry.has_trailing_ones());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
     pub(crate) index: &'a Index,

@@ -9,6 +9,14 @@ use crate::msgpack::Reader;
 use crate::{Error, Result, Rule, Unsupported};
 
 /// "File Format": which object a file holds.
+///
+/// ```
+/// use primitiv_format::DataType;
+///
+/// let model = DataType::from_code(0x300).ok_or("no such code")?;
+/// assert_eq!((model, model.code(), model.name()), (DataType::Model, 0x300, "Model"));
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DataType {

@@ -28,6 +28,24 @@ pub enum Object<'a> {
 }
 
 /// A parameter: its value and its statistics.
+///
+/// ```
+/// use primitiv_format::{Archive, Builder, Object, Tensor};
+///
+/// let mut builder = Builder::new();
+/// builder.tensor("enc.W", Tensor::from_slice(&[1.0f32], &[1])?)?;
+/// builder.stat("Adam.m1", Tensor::from_slice(&[0.5f32], &[1])?)?;
+/// let archive = Archive::from_bytes(builder.to_vec()?)?;
+/// let Object::Model(model) = archive.object() else {
+///     return Err("no model".into());
+/// };
+/// let parameter = model.get(&["enc", "W"]).ok_or("no W")?;
+/// assert_eq!(archive.read(parameter.value())?.to_vec::<f32>()?, [1.0]);
+/// let names: Vec<&str> = parameter.stats().map(|entry| entry.name()).collect();
+/// assert_eq!(names, ["enc.W:Adam.m1"]);
+/// assert_eq!(model.parameters().count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Parameter<'a> {
     pub(crate) value: Entry<'a>,
@@ -123,6 +141,21 @@ impl<'a> Model<'a> {
     }
 
     /// All parameters, in file order.
+    ///
+    /// ```
+    /// use primitiv_format::{Archive, Builder, Object, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("a", Tensor::from_slice(&[1.0f32], &[1])?)?;
+    /// builder.tensor("b", Tensor::from_slice(&[2.0f32], &[1])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let Object::Model(model) = archive.object() else {
+    ///     return Err("no model".into());
+    /// };
+    /// let names: Vec<&str> = model.parameters().map(|parameter| parameter.value().name()).collect();
+    /// assert_eq!(names, ["a", "b"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn parameters(&self) -> impl Iterator<Item = Parameter<'a>> + use<'a> {
         let archive = self.archive;
         let values = archive.entries().filter(|entry| entry.stat().is_none());
@@ -183,11 +216,25 @@ impl Optimizer {
     }
 
     /// The integers, in file order.
+    ///
+    /// ```
+    /// let mut optimizer = primitiv_format::Optimizer::new();
+    /// optimizer.uint("Optimizer.epoch", 7)?;
+    /// assert_eq!(optimizer.uints().collect::<Vec<_>>(), [("Optimizer.epoch", 7)]);
+    /// # Ok::<(), primitiv_format::Error>(())
+    /// ```
     pub fn uints(&self) -> impl Iterator<Item = (&str, u32)> {
         self.uints.iter().map(|(key, value)| (&**key, *value))
     }
 
     /// The floats, in file order.
+    ///
+    /// ```
+    /// let mut optimizer = primitiv_format::Optimizer::new();
+    /// optimizer.float("SGD.eta", 0.5)?;
+    /// assert_eq!(optimizer.floats().collect::<Vec<_>>(), [("SGD.eta", 0.5)]);
+    /// # Ok::<(), primitiv_format::Error>(())
+    /// ```
     pub fn floats(&self) -> impl Iterator<Item = (&str, f32)> {
         self.floats.iter().map(|(key, value)| (&**key, *value))
     }
@@ -217,6 +264,12 @@ impl Optimizer {
 }
 
 /// The optimizer classes that primitiv has.
+///
+/// ```
+/// use primitiv_format::OptimizerKind;
+///
+/// assert_eq!(OptimizerKind::Adam.name(), "Adam");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OptimizerKind {

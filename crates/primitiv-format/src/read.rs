@@ -17,6 +17,15 @@ use crate::tensors::Role;
 use crate::{BuildError, Error, Limits, Result, UsageError};
 
 /// How to open a file.
+///
+/// ```
+/// use primitiv_format::{Limits, ReadOptions};
+///
+/// let options = ReadOptions::default()
+///     .with_limits(Limits::default())
+///     .with_allow_trailing(true); // bytes after the object
+/// assert!(options.allow_trailing);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
@@ -45,6 +54,41 @@ impl ReadOptions {
 
 /// An open primitiv file: what it holds, with the data read on demand. Cheap to clone, and shared
 /// between threads freely.
+///
+/// ```
+/// use primitiv_format::{
+///     Archive, Builder, Bytes, Outcome, ReadOptions, Source, Tensor, VerifyOptions, DataType,
+/// };
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("net.model");
+/// # let mut builder = Builder::new();
+/// # builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// # builder.write_file(&path)?;
+/// let archive = Archive::open(&path)?;
+/// assert_eq!((archive.len(), archive.is_empty()), (1, false));
+/// println!("version {}, {} bytes", archive.version(), archive.file_len());
+/// assert_eq!((archive.data_type(), archive.trailing_bytes()), (DataType::Model, 0));
+/// assert_eq!(archive.same_named().count(), 0);
+/// let entry = archive.entry("w").ok_or("no such tensor")?;
+///
+/// let mut bytes = [0; 8];
+/// archive.read_into(entry, &mut bytes)?; // into a buffer of your own
+/// let data = archive.data(entry)?; // or as a source, in windows of any size
+/// assert_eq!(data.read(4..8)?, &1.5f32.to_le_bytes()[..]);
+/// assert_eq!(archive.stored(entry)?.size(), 8); // as it is in the file
+///
+/// let report = archive.verify(&VerifyOptions::default())?;
+/// assert!(!report.has_failed());
+/// assert_eq!(archive.verify_entry(entry)?.outcome, Outcome::NotCovered);
+/// assert!(archive.file().is_some()); // the file that is read
+///
+/// // Any source of bytes will do: memory, a map, an object store.
+/// let bytes = Bytes::from(std::fs::read(&path)?);
+/// let archive = Archive::from_source(bytes, &ReadOptions::default())?;
+/// assert!(archive.entry("w").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Archive {
     source: Arc<dyn Source>,

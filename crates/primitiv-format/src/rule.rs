@@ -5,6 +5,15 @@ rules! {
     ///
     /// The sections are those of the format's page: "Types" and "File Format". Limits that the text
     /// leaves open are those of the reference library, as docs/formats/primitiv.md lists them.
+    ///
+    /// ```
+    /// use primitiv_format::Archive;
+    ///
+    /// let error = Archive::from_bytes(vec![0xA5; 200]).unwrap_err();
+    /// let rule = error.rule().map(|rule| rule.id());
+    /// assert_eq!(rule, Some("primitiv.type"));
+    /// assert_eq!(error.rule_id(), rule);
+    /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum Rule {
@@ -80,6 +89,14 @@ rules! {
 
 rules! {
     /// What a well-formed file has that this crate can't interpret.
+    ///
+    /// ```
+    /// use primitiv_format::Unsupported;
+    ///
+    /// let what = Unsupported::DataType { code: 7 };
+    /// assert_eq!(what.id(), "primitiv.data_type");
+    /// assert!(Unsupported::IDS.contains(&what.id()));
+    /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum Unsupported {

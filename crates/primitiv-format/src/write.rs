@@ -50,6 +50,12 @@ impl TensorOptions {
     }
 
     /// The batch.
+    ///
+    /// ```
+    /// use primitiv_format::TensorOptions;
+    ///
+    /// assert_eq!(TensorOptions::new().batch(), 1);
+    /// ```
     #[must_use]
     pub const fn batch(self) -> u32 {
         self.batch
@@ -71,6 +77,57 @@ impl TensorOptions {
 /// let spec = TensorSpec::new(DType::F32, Shape::new(&[2, 3])?).with_order(Order::ColumnMajor);
 /// builder.deferred("encoder.W", spec, zeros)?;
 /// assert_eq!(builder.encoded_len()?, 78);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// To a file, to any writer, and a copy that names tensors anew:
+///
+/// ```
+/// use primitiv_format::{Archive, Builder, Bytes, DType, Shape, Tensor, TensorSpec, WriteOptions};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("net.model");
+/// let mut builder = Builder::new();
+/// builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// let spec = TensorSpec::new(DType::F32, Shape::new(&[2])?);
+/// builder.deferred("b", spec, Bytes::from_static(&[0; 8]))?; // any source
+/// builder.write_file(&path)?;
+/// let once = WriteOptions::default().with_create_new(true);
+/// assert!(builder.write_file_with(&path, &once).is_err()); // there is a file
+///
+/// let mut out = Vec::new();
+/// builder.write_to(&mut out)?;
+/// assert_eq!(out.len() as u64, builder.encoded_len()?);
+/// builder.write_to_with(std::io::sink(), &WriteOptions::default().with_threads(1))?;
+///
+/// let archive = Archive::open(&path)?;
+/// let mut copy = Builder::like(&archive).ok_or("no tensors")?;
+/// for entry in archive.entries() {
+///     copy.copy_as(format!("layer.{}", entry.name()), &archive, entry)?;
+/// }
+/// assert!(Archive::from_bytes(copy.to_vec()?)?.entry("layer.b").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// What else an object can have:
+///
+/// ```
+/// use primitiv_format::{Archive, Builder, Bytes, DType, DataType, Shape, TensorOptions, TensorSpec};
+///
+/// let mut builder = Builder::new();
+/// builder.sort(false).split_names(false); // the order and the names of the calls
+/// let spec = TensorSpec::new(DType::F32, Shape::new(&[2])?);
+/// let zeros = Bytes::from_static(&[0; 8]);
+/// builder.deferred_with("enc.W", spec.clone(), zeros.clone(), TensorOptions::new())?;
+/// builder.deferred_stat("Adam.m1", spec.clone(), zeros.clone())?;
+/// builder.deferred_stat_with("Adam.m2", spec.clone(), zeros.clone(), TensorOptions::new())?;
+/// builder.check()?; // addresses fit each other
+/// assert_eq!(Archive::from_bytes(builder.to_vec()?)?.len(), 3);
+///
+/// let mut one = Builder::parameter_file();
+/// assert!(one.check().is_err()); // exactly one parameter
+/// one.deferred("b", spec, zeros)?;
+/// assert_eq!(Archive::from_bytes(one.to_vec()?)?.data_type(), DataType::Parameter);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -127,6 +184,17 @@ impl Builder {
     }
 
     /// A builder of a Tensor file: one tensor; its name is not written.
+    ///
+    /// ```
+    /// use primitiv_format::{Archive, Builder, DataType, Tensor, TensorOptions};
+    ///
+    /// let mut builder = Builder::tensor_file();
+    /// let minibatch = Tensor::from_slice(&[1.0f32, 2.0], &[2])?;
+    /// builder.tensor_with("", minibatch, TensorOptions::new().with_batch(2))?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// assert_eq!(archive.data_type(), DataType::Tensor);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn tensor_file() -> Self {
         Self::of(DataType::Tensor)
@@ -164,6 +232,8 @@ impl Builder {
 
     /// Adds a parameter with `options` of its own.
     ///
+    /// See [`TensorOptions`].
+    ///
     /// # Errors
     /// As [`tensor`](Self::tensor), and where the last dim isn't the batch.
     pub fn tensor_with(
@@ -194,6 +264,8 @@ impl Builder {
     ///
     /// # Errors
     /// As [`deferred`](Self::deferred), and where the last dim isn't the batch.
+    ///
+    /// See [`Builder`].
     pub fn deferred_with(
         &mut self,
         address: impl Into<Address>,
@@ -245,6 +317,8 @@ impl Builder {
     ///
     /// # Errors
     /// As [`deferred`](Self::deferred), and [`BuildError::StatFirst`].
+    ///
+    /// See [`Builder`].
     pub fn deferred_stat(
         &mut self,
         key: impl Into<String>,
@@ -258,6 +332,8 @@ impl Builder {
     ///
     /// # Errors
     /// As [`deferred_with`](Self::deferred_with), and [`BuildError::StatFirst`].
+    ///
+    /// See [`Builder`].
     pub fn deferred_stat_with(
         &mut self,
         key: impl Into<String>,
@@ -309,6 +385,22 @@ impl Builder {
     ///
     /// # Errors
     /// As [`deferred_with`](Self::deferred_with) and [`deferred_stat_with`](Self::deferred_stat_with).
+    ///
+    /// ```
+    /// use primitiv_format::{Archive, Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("b", Tensor::from_slice(&[1.0f32], &[1])?)?;
+    /// builder.stat("Adam.m1", Tensor::from_slice(&[0.5f32], &[1])?)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    ///
+    /// let mut copy = Builder::like(&archive).ok_or("no tensors")?;
+    /// for entry in archive.entries() {
+    ///     copy.copy(&archive, entry)?; // a parameter, then its statistics
+    /// }
+    /// assert_eq!(copy.to_vec()?, builder.to_vec()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn copy(&mut self, archive: &Archive, entry: Entry<'_>) -> Result<&mut Self> {
         let path: Vec<&str> = entry.path().collect();
         let path: &[&str] = if path.is_empty() { &[""] } else { &path };
@@ -568,12 +660,28 @@ impl Optimizer {
     ///
     /// # Errors
     /// As [`to_vec`](Self::to_vec), and what the operating system says.
+    ///
+    /// ```
+    /// use primitiv_format::{Archive, DataType, Optimizer, WriteOptions};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("sgd.optimizer");
+    /// let mut optimizer = Optimizer::new();
+    /// optimizer.float("SGD.eta", 0.5)?;
+    /// optimizer.write_file(&path)?;
+    /// assert_eq!(Archive::open(&path)?.data_type(), DataType::Optimizer);
+    /// let once = WriteOptions::default().with_create_new(true);
+    /// assert!(optimizer.write_file_with(&path, &once).is_err()); // there is a file
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[cfg(feature = "std")]
     pub fn write_file(&self, path: impl AsRef<std::path::Path>) -> Result<()> {
         self.write_file_with(path, &WriteOptions::default())
     }
 
     /// Writes the file at `path` with `options`; it is too small to show progress.
+    ///
+    /// [`write_file`](Self::write_file) has an example.
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file).

@@ -122,6 +122,15 @@ impl DTypeCode {
     }
 
     /// The code of a dtype, `None` where the format has none.
+    ///
+    /// ```
+    /// use safetensors_format::{DType, DTypeCode};
+    ///
+    /// let code = DTypeCode::from_dtype(DType::BF16).ok_or("no code")?;
+    /// assert_eq!(code, DTypeCode::from_name("BF16"));
+    /// assert_eq!(DTypeCode::from_dtype(DType::Opaque), None);
+    /// # Ok::<(), &str>(())
+    /// ```
     #[must_use]
     pub fn from_dtype(dtype: DType) -> Option<Self> {
         let mut known = KNOWN.iter().filter(|_| dtype != DType::Opaque);

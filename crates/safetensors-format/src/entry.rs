@@ -8,6 +8,21 @@ use crate::{DTypeCode, Error, Unsupported};
 
 /// One tensor of an [`Archive`](crate::Archive) or a `Set`, as the header describes it: a view of the
 /// index, as cheap to copy as a reference.
+///
+/// ```
+/// use safetensors_format::{Archive, Builder, DType, Order, Tensor};
+///
+/// # let mut builder = Builder::new();
+/// # builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// # let archive = Archive::from_bytes(builder.to_vec()?)?;
+/// let entry = archive.entry("w").ok_or("no such tensor")?;
+/// assert_eq!((entry.name(), entry.shape().dims()), ("w", &[2][..]));
+/// assert_eq!((entry.dtype(), entry.order()), (Some(DType::F32), Order::RowMajor));
+/// assert_eq!((entry.nbytes(), entry.stored_len()), (Some(8), Some(8)));
+/// println!("at byte {:#x}", entry.offset());
+/// assert_eq!((entry.position(), entry.extras().count()), (0, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
     pub(crate) index: &'a Index,

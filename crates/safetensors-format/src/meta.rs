@@ -7,6 +7,17 @@ use tensor_core::Value;
 use crate::json;
 
 /// A pair of `__metadata__`: text to text.
+///
+/// ```
+/// use safetensors_format::{Archive, Builder};
+///
+/// let mut builder = Builder::new();
+/// builder.metadata("format", "pt")?;
+/// let archive = Archive::from_bytes(builder.to_vec()?)?;
+/// let pairs: Vec<_> = archive.metadata().iter().map(|entry| (entry.key(), entry.value())).collect();
+/// assert_eq!(pairs, [("format", "pt")]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MetaEntry {
     pub(crate) key: Box<str>,

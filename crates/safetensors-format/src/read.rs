@@ -17,6 +17,15 @@ use crate::meta::MetaEntry;
 use crate::{BuildError, Entry, Limits, Result};
 
 /// How to open a file.
+///
+/// ```
+/// use safetensors_format::{Limits, ReadOptions};
+///
+/// let options = ReadOptions::default()
+///     .with_limits(Limits::default())
+///     .with_salvage(true); // a set though shards are missing
+/// assert!(options.salvage);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
@@ -44,6 +53,43 @@ impl ReadOptions {
 
 /// An open `.safetensors` file: its metadata and a list of its tensors, whose data is read on
 /// demand. Cheap to clone, and shared between threads freely.
+///
+/// ```
+/// use safetensors_format::{
+///     Archive, Builder, Bytes, Outcome, ReadOptions, Source, Tensor, VerifyOptions,
+/// };
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.safetensors");
+/// # let mut builder = Builder::new();
+/// # builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// # builder.metadata("format", "pt")?;
+/// # builder.write_file(&path)?;
+/// let archive = Archive::open(&path)?;
+/// assert_eq!((archive.len(), archive.is_empty()), (1, false));
+/// println!("{} bytes", archive.file_len());
+/// assert_eq!(archive.data_start() + 8, archive.file_len());
+/// let format = archive.metadata_entry("format").map(|entry| entry.value());
+/// assert_eq!(format, Some("pt"));
+/// let entry = archive.entry("w").ok_or("no such tensor")?;
+///
+/// let mut bytes = [0; 8];
+/// archive.read_into(entry, &mut bytes)?; // into a buffer of your own
+/// let data = archive.data(entry)?; // or as a source, in windows of any size
+/// assert_eq!(data.read(4..8)?, &1.5f32.to_le_bytes()[..]);
+/// assert_eq!(archive.stored(entry)?.size(), 8); // as it is in the file
+///
+/// let report = archive.verify(&VerifyOptions::default())?;
+/// assert!(!report.has_failed());
+/// assert_eq!(archive.verify_entry(entry)?.outcome, Outcome::NotCovered);
+/// assert!(archive.file().is_some()); // the file that is read
+///
+/// // Any source of bytes will do: memory, a map, an object store.
+/// let bytes = Bytes::from(std::fs::read(&path)?);
+/// let archive = Archive::from_source(bytes, &ReadOptions::default())?;
+/// assert!(archive.entry("w").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Archive {
     pub(crate) source: Arc<dyn Source>,

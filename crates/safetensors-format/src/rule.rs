@@ -8,6 +8,15 @@ rules! {
     ///
     /// The format's text is its README ("Format", "Notes"); where it is silent, the page of this project
     /// says what is read and why.
+    ///
+    /// ```
+    /// use safetensors_format::Archive;
+    ///
+    /// let error = Archive::from_bytes(&b"\x02\0\0\0\0\0\0\0[]"[..]).unwrap_err(); // a list, no map
+    /// let rule = error.rule().map(|rule| rule.id());
+    /// assert_eq!(rule, Some("safetensors.header.start"));
+    /// assert_eq!(error.rule_id(), rule);
+    /// ```
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum Rule {
@@ -201,6 +210,14 @@ impl Rule {
 
 rules! {
     /// What a well-formed file has that this crate can't interpret.
+    ///
+    /// ```
+    /// use safetensors_format::Unsupported;
+    ///
+    /// let what = Unsupported::DType { name: "F3".into() };
+    /// assert_eq!(what.id(), "safetensors.dtype");
+    /// assert!(Unsupported::IDS.contains(&what.id()));
+    /// ```
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum Unsupported {

@@ -49,6 +49,38 @@ const OPEN: usize = 8;
 /// assert_eq!(set.read(entry)?.as_slice::<f32>()?, &[3.0, 4.0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// All of it, with what a set says about itself:
+///
+/// ```
+/// use safetensors_format::{Builder, ReadOptions, Set, Source, Tensor, VerifyOptions};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.safetensors.index.json");
+/// # let mut builder = Builder::new();
+/// # builder.metadata("format", "pt")?;
+/// # builder.tensor("a", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+/// # builder.tensor("b", Tensor::from_slice(&[3.0f32, 4.0], &[2])?)?;
+/// # builder.max_shard_bytes(8).write_set(&path)?;
+/// let set = Set::open_with(&path, &ReadOptions::default().with_salvage(true))?;
+/// assert!(!set.is_empty() && set.faults().is_empty()); // nothing is missing
+/// assert_eq!((set.shards().len(), set.files().len(), set.file_ids().len()), (2, 3, 3));
+/// println!("{} bytes", set.file_len());
+/// assert!(set.oddities().is_empty() && set.unlisted().next().is_none());
+/// let format = set.metadata_entry("format").map(|entry| entry.value());
+/// assert_eq!(format, Some("pt"));
+/// assert_eq!(set.index_metadata().count(), 0); // nothing beside the total size
+///
+/// let entry = set.entry("b").ok_or("no b")?;
+/// let mut bytes = [0; 8];
+/// set.read_into(entry, &mut bytes)?;
+/// assert_eq!(set.data(entry)?.read(0..8)?, &bytes[..]);
+/// assert_eq!(set.stored(entry)?.size(), 8);
+/// assert_eq!(set.archive_of(entry)?.len(), 1); // a shard is an archive too
+/// println!("{:?}", set.verify_entry(entry)?.outcome);
+/// assert!(!set.verify(&VerifyOptions::default())?.has_failed());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Set {
     inner: Arc<Inner>,

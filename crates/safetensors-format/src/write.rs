@@ -71,6 +71,35 @@ impl TensorOptions {
 /// assert_eq!(archive.entries().get(1).ok_or("no tensor")?.offset() % 4, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// To a file, to any writer, and a copy that names tensors anew:
+///
+/// ```
+/// use safetensors_format::{Archive, Builder, Bytes, DType, Shape, Tensor, TensorSpec, WriteOptions};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.safetensors");
+/// let mut builder = Builder::new();
+/// builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// let spec = TensorSpec::new(DType::F32, Shape::new(&[2])?);
+/// builder.deferred("b", spec, Bytes::from_static(&[0; 8]))?; // any source
+/// builder.write_file(&path)?;
+/// let once = WriteOptions::default().with_create_new(true);
+/// assert!(builder.write_file_with(&path, &once).is_err()); // there is a file
+///
+/// let mut out = Vec::new();
+/// builder.write_to(&mut out)?;
+/// assert_eq!(out.len() as u64, builder.encoded_len()?);
+/// builder.write_to_with(std::io::sink(), &WriteOptions::default().with_threads(1))?;
+///
+/// let archive = Archive::open(&path)?;
+/// let mut copy = Builder::like(&archive)?;
+/// for entry in archive.entries() {
+///     copy.copy_as(format!("layer.{}", entry.name()), &archive, entry)?;
+/// }
+/// assert!(Archive::from_bytes(copy.to_vec()?)?.entry("layer.b").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Builder {
     max_header_bytes: u64,
@@ -149,6 +178,16 @@ impl Builder {
 
     /// How long the header may get; 100,000,000 bytes unless set, which is what the format's own
     /// library reads.
+    ///
+    /// ```
+    /// use safetensors_format::{Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+    /// builder.max_header_bytes(16);
+    /// assert!(builder.to_vec().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max_header_bytes(&mut self, bytes: u64) -> &mut Self {
         self.max_header_bytes = bytes;
         self
@@ -156,6 +195,18 @@ impl Builder {
 
     /// How much data a shard of a set may have; 5,000,000,000 bytes unless set. A tensor that is larger
     /// has a shard of its own.
+    ///
+    /// ```
+    /// use safetensors_format::{Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("a", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// builder.tensor("b", Tensor::from_slice(&[3.0f32, 4.0], &[2])?)?;
+    /// builder.max_shard_bytes(8);
+    /// assert_eq!(builder.set_files("model.safetensors.index.json")?.len(), 2);
+    /// println!("{} bytes in all shards", builder.encoded_set_len()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[cfg(feature = "std")]
     pub fn max_shard_bytes(&mut self, bytes: u64) -> &mut Self {
         self.max_shard_bytes = bytes;
@@ -165,6 +216,18 @@ impl Builder {
     /// Has the shards of a set start with these tensors, counted in the order of the calls, whatever
     /// [`max_shard_bytes`](Self::max_shard_bytes) is; the first one always starts one. None for shards
     /// by size.
+    ///
+    /// ```
+    /// use safetensors_format::{Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// for name in ["a", "b", "c"] {
+    ///     builder.tensor(name, Tensor::from_slice(&[1.0f32], &[1])?)?;
+    /// }
+    /// builder.shards_start_at([0, 2]); // `a` and `b`, then `c`
+    /// assert_eq!(builder.set_files("model.safetensors.index.json")?.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[cfg(feature = "std")]
     pub fn shards_start_at(&mut self, tensors: impl IntoIterator<Item = usize>) -> &mut Self {
         self.shard_starts = tensors.into_iter().collect();
@@ -202,6 +265,15 @@ impl Builder {
     ///
     /// # Errors
     /// As [`tensor`](Self::tensor).
+    ///
+    /// ```
+    /// use safetensors_format::{Builder, Tensor, TensorOptions};
+    ///
+    /// let mut builder = Builder::new();
+    /// let w = Tensor::from_slice(&[0.5f32, 1.5], &[2])?;
+    /// builder.tensor_with("w", w, TensorOptions::new())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn tensor_with(
         &mut self,
         name: impl Into<String>,
@@ -228,6 +300,15 @@ impl Builder {
     ///
     /// # Errors
     /// As [`deferred`](Self::deferred).
+    ///
+    /// ```
+    /// use safetensors_format::{Builder, Bytes, DType, Shape, TensorOptions, TensorSpec};
+    ///
+    /// let mut builder = Builder::new();
+    /// let spec = TensorSpec::new(DType::F32, Shape::new(&[2])?);
+    /// builder.deferred_with("w", spec, Bytes::from_static(&[0; 8]), TensorOptions::new())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn deferred_with(
         &mut self,
         name: impl Into<String>,
@@ -274,6 +355,16 @@ impl Builder {
     ///
     /// # Errors
     /// As [`coded`](Self::coded).
+    ///
+    /// ```
+    /// use safetensors_format::{Builder, Bytes, DTypeCode, Shape, TensorOptions};
+    ///
+    /// let mut builder = Builder::new();
+    /// let code = DTypeCode::from_name("F4"); // two elements to the byte
+    /// let data = Bytes::from_static(&[0x12; 2]);
+    /// builder.coded_with("w", code, Shape::new(&[4])?, data, TensorOptions::new())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn coded_with(
         &mut self,
         name: impl Into<String>,

@@ -45,6 +45,51 @@ const BUFFER: usize = 256 << 10;
 /// assert_eq!(std::fs::read(&path)?, b"weights");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// What was written may be corrected, and files that belong together appear together:
+///
+/// ```
+/// use tensor_core::codec::{AtomicFile, Output, SealedFile, TransferError};
+/// use tensor_core::{FileError, FileSource, Source, WriteOptions};
+///
+/// /// A codec's error.
+/// #[derive(Debug)]
+/// struct Failed;
+/// impl From<FileError> for Failed {
+///     fn from(_: FileError) -> Self {
+///         Self
+///     }
+/// }
+/// impl From<TransferError> for Failed {
+///     fn from(_: TransferError) -> Self {
+///         Self
+///     }
+/// }
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path();
+/// let options = WriteOptions::default();
+/// let mut file = AtomicFile::create(folder.join("a"), &options)?;
+/// file.put(b"length ?")?;
+/// assert!(file.can_rewrite()); // no pipe
+/// file.rewrite(7, b"8")?;
+/// file.commit_with::<Failed>(&options).map_err(|_| "not written")?;
+/// assert_eq!(std::fs::read(folder.join("a"))?, b"length 8");
+///
+/// // What is read is not written over while it is read.
+/// let source = FileSource::open(folder.join("a"))?;
+/// let sources = [&source as &dyn Source];
+/// let in_place = options.with_in_place(true);
+/// assert!(AtomicFile::create_from(folder.join("a"), sources, &in_place).is_err());
+///
+/// // A set: its parts, whose names no user has given, then the file that lists them.
+/// let part = AtomicFile::create_chosen(folder.join("part"), sources, &options)?.seal()?;
+/// let list = AtomicFile::create_from(folder.join("list"), sources, &options)?.seal()?;
+/// assert!(!folder.join("part").exists());
+/// SealedFile::commit_set::<Failed>([part, list], Vec::new(), &options).map_err(|_| "no set")?;
+/// assert!(folder.join("part").exists() && folder.join("list").exists());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct AtomicFile {
     target: PathBuf,
@@ -222,6 +267,21 @@ impl AtomicFile {
 }
 
 /// A complete file that has yet to appear; see [`AtomicFile::seal`]. Dropping it removes it.
+///
+/// ```
+/// use tensor_core::codec::{AtomicFile, SealedFile};
+/// use tensor_core::WriteOptions;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path();
+/// let options = WriteOptions::default();
+/// AtomicFile::create(folder.join("alone"), &options)?.seal()?.commit()?;
+/// let a = AtomicFile::create(folder.join("a"), &options)?.seal()?;
+/// let b = AtomicFile::create(folder.join("b"), &options)?.seal()?;
+/// SealedFile::commit_all([a, b])?;
+/// assert!(folder.join("a").exists() && folder.join("b").exists());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct SealedFile {
     target: PathBuf,
@@ -262,6 +322,8 @@ impl SealedFile {
     /// # Errors
     /// As [`commit_all`](Self::commit_all), and [`TransferError::Cancelled`]; none of the files has then
     /// appeared.
+    ///
+    /// See [`AtomicFile`].
     pub fn commit_set<E>(
         files: impl IntoIterator<Item = Self>,
         stale: Vec<PathBuf>,

@@ -93,6 +93,15 @@ impl AlignedBytes {
     ///
     /// # Errors
     /// As [`zeroed`](Self::zeroed).
+    ///
+    /// ```
+    /// use tensor_core::AlignedBytes;
+    ///
+    /// let mut buffer = AlignedBytes::copy_of(b"weights and a tail")?;
+    /// buffer.truncate(7);
+    /// assert_eq!(buffer.freeze(), &b"weights"[..]);
+    /// # Ok::<(), tensor_core::SourceError>(())
+    /// ```
     pub fn copy_of(bytes: &[u8]) -> Result<Self, SourceError> {
         let mut buffer = Self::zeroed(bytes.len())?;
         buffer.as_mut_slice().copy_from_slice(bytes);
@@ -134,6 +143,15 @@ impl AlignedBytes {
     }
 
     /// Keeps only the first `len` bytes; no effect if there are fewer.
+    ///
+    /// ```
+    /// use tensor_core::AlignedBytes;
+    ///
+    /// let mut buffer = AlignedBytes::zeroed(4096)?;
+    /// buffer.truncate(100);
+    /// assert_eq!(buffer.as_slice().len(), 100);
+    /// # Ok::<(), tensor_core::SourceError>(())
+    /// ```
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }

@@ -9,6 +9,18 @@ use crate::{CastError, DType, Element, UsageError};
 /// [`CastError::Alignment`] where the first byte isn't aligned for `T`. A length that is not a
 /// multiple of the element size never reaches this function from a `Tensor`; it is reported as
 /// misalignment of the end.
+///
+/// ```
+/// use tensor_core::{AlignedBytes, CastError, cast_slice};
+///
+/// let bytes = AlignedBytes::copy_of(&[1, 0, 2, 0, 3, 0])?;
+/// # if cfg!(target_endian = "little") {
+/// assert_eq!(cast_slice::<u16>(bytes.as_slice())?, &[1, 2, 3]);
+/// let odd = cast_slice::<u16>(&bytes.as_slice()[1..]);
+/// assert!(matches!(odd, Err(CastError::Alignment { align: 2, .. })));
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn cast_slice<T: Element>(bytes: &[u8]) -> Result<&[T], CastError> {
     if bytes.is_empty() {
         return Ok(&[]);
@@ -27,6 +39,19 @@ pub fn cast_slice<T: Element>(bytes: &[u8]) -> Result<&[T], CastError> {
 /// # Errors
 /// [`CastError::DType`] where the tensor is known to have other elements, and what `read` fails
 /// with.
+///
+/// ```
+/// use tensor_core::codec::read_elements;
+/// use tensor_core::{DType, UsageError};
+///
+/// let mut values = [0f32; 2];
+/// read_elements(Some(DType::F32), &mut values, |bytes| {
+///     bytes[..4].copy_from_slice(&0.5f32.to_le_bytes()); // as an archive's `read_into`
+///     Ok::<(), UsageError>(())
+/// })?;
+/// assert_eq!(values, [0.5, 0.0]);
+/// # Ok::<(), UsageError>(())
+/// ```
 pub fn read_elements<T: Element, E: From<UsageError>>(
     dtype: Option<DType>,
     out: &mut [T],

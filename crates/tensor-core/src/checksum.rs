@@ -45,6 +45,17 @@ pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
 ///
 /// # Errors
 /// What the source fails with, or a stop on request.
+///
+/// ```
+/// use tensor_core::Bytes;
+/// use tensor_core::checksum::{crc32c, crc32c_source};
+/// use tensor_core::codec::Ticker;
+///
+/// let source = Bytes::from_static(b"header, data");
+/// let sum = crc32c_source(&source, 8..12, 0, &Ticker::new(None))?;
+/// assert_eq!(sum, crc32c(b"data"));
+/// # Ok::<(), tensor_core::codec::TransferError>(())
+/// ```
 pub fn crc32c_source(
     source: &dyn Source,
     range: Range<u64>,

@@ -31,6 +31,32 @@ pub trait HasEntries {
 
 /// The entries of an archive, in file order: an iterator that also gives the one at a position. Cheap to
 /// clone.
+///
+/// It is what an archive's `entries` returns:
+///
+/// ```
+/// use tensor_core::Entries;
+/// use tensor_core::codec::HasEntries;
+///
+/// /// An archive of three tensors, named by their numbers.
+/// struct Three;
+///
+/// impl HasEntries for Three {
+///     type Entry<'a> = usize;
+///     fn entry_count(&self) -> usize {
+///         3
+///     }
+///     fn entry_at(&self, position: usize) -> Option<usize> {
+///         (position < 3).then_some(position)
+///     }
+/// }
+///
+/// let mut entries = Entries::of(&Three);
+/// assert_eq!((entries.len(), entries.first(), entries.get(2)), (3, Some(0), Some(2)));
+/// assert_eq!(entries.iter().rev().collect::<Vec<_>>(), [2, 1, 0]);
+/// assert_eq!(entries.next(), Some(0));
+/// assert_eq!((entries.first(), entries.is_empty()), (Some(1), false));
+/// ```
 pub struct Entries<'a, A: ?Sized> {
     archive: &'a A,
     range: Range<usize>,
@@ -95,7 +121,7 @@ impl<'a, A: HasEntries + ?Sized> Entries<'a, A> {
         self.range.is_empty()
     }
 
-    /// The same entries once more, as a slice has it.
+    /// An iterator of the entries that are still to come, as a slice has it.
     #[must_use]
     pub fn iter(&self) -> Self {
         self.clone()
@@ -196,6 +222,24 @@ pub fn append<T>(list: &mut Vec<T>, item: T) {
 /// names.push("head");
 /// assert_eq!(names.index().unwrap_err().second, 2);
 /// ```
+///
+/// Names made in place, and room for them:
+///
+/// ```
+/// use tensor_core::codec::Names;
+///
+/// let mut names = Names::default();
+/// names.reserve(2); // or, where that may fail:
+/// names.try_reserve(2)?;
+/// names.try_reserve_text(20)?;
+/// names.push_with(|text| text.push_str("encoder."));
+/// names.push("head");
+/// assert_eq!((names.len(), names.is_empty(), names.text_len()), (2, false, 12));
+/// names.index_first(1).map_err(|_| "a duplicate")?;
+/// assert_eq!((names.find("encoder."), names.find("head")), (Some(0), None));
+/// assert!(names.memory() >= 12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Names {
     text: String,
@@ -267,7 +311,7 @@ impl Names {
     /// Makes the table of the first `names` names alone; the others have a position, but are not found.
     ///
     /// # Errors
-    /// The first name among them that is there twice.
+    /// The first duplicate among them.
     pub fn index_first(&mut self, names: usize) -> Result<(), DuplicateName> {
         self.text.shrink_to_fit();
         self.ends.shrink_to_fit();
@@ -276,7 +320,7 @@ impl Names {
         Ok(())
     }
 
-    /// Makes the table where names may be there twice: one then stands for its first position. Returns the
+    /// Makes the table where names may be duplicates: one then stands for its first position. Returns the
     /// others.
     ///
     /// ```
@@ -410,12 +454,28 @@ impl Shapes {
     }
 
     /// Gives back what was reserved for more shapes.
+    ///
+    /// ```
+    /// use tensor_core::codec::Shapes;
+    ///
+    /// let mut shapes = Shapes::default();
+    /// let id = shapes.push(&[2, 3])?;
+    /// shapes.shrink();
+    /// assert!(shapes.memory() > 0 && shapes.get(id).rank() == 2);
+    /// # Ok::<(), tensor_core::ShapeError>(())
+    /// ```
     pub fn shrink(&mut self) {
         self.recent = Vec::new();
         self.shapes.shrink_to_fit();
     }
 
     /// Bytes that all shapes take.
+    ///
+    /// ```
+    /// use tensor_core::codec::Shapes;
+    ///
+    /// assert_eq!(Shapes::default().memory(), 0);
+    /// ```
     #[must_use]
     pub fn memory(&self) -> u64 {
         let shapes = size_of_val::<[Shape]>(&self.shapes) as u64;

@@ -32,6 +32,27 @@ const MOST: u64 = 1 << 20;
 /// assert_eq!(error.to_string(), "truncated: 4 bytes needed, 0 there (byte 0x8, field checksum)");
 /// # Ok::<(), tensor_core::codec::ReadError>(())
 /// ```
+///
+/// Every kind of field:
+///
+/// ```
+/// use tensor_core::Bytes;
+/// use tensor_core::codec::Cursor;
+///
+/// let file = Bytes::from_static(b"BOX!\x01\x02\0\0\0\x03\0\0\0\0\0\0\0name");
+/// let mut cursor = Cursor::new(&file, 0..file.len() as u64)?;
+/// cursor.expect_up_to(file.len() as u64); // one read, where it is no memory
+/// assert_eq!(&cursor.array::<4>("magic")?, b"BOX!");
+/// assert_eq!(cursor.at("version").offset, 4); // for an error
+/// assert_eq!((cursor.u8("version")?, cursor.u16_le("flags")?), (1, 2));
+/// cursor.skip(2, "padding")?;
+/// cursor.set_entry(Some(0)); // errors name it from here on
+/// assert_eq!(cursor.u64_le("id")?, 3);
+/// assert_eq!((cursor.position(), cursor.remaining()), (17, 4));
+/// assert_eq!(cursor.take_bytes(4, "name")?, &b"name"[..]);
+/// assert!(cursor.u8("end").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Cursor<'a> {
     source: &'a dyn Source,
     window: Bytes,

@@ -9,6 +9,17 @@ use core::str::FromStr;
 /// 8-bit float kinds can be [cast](crate::Cast), but have no [`Element`](crate::Element). [`DType::Opaque`] is a tensor whose bytes mean nothing without
 /// the codec that packed them (AERO's packed tensors, burnpack's quantized ones): it has no
 /// element size, and a tensor's data is what the file stores.
+///
+/// ```
+/// use tensor_core::DType;
+///
+/// assert_eq!((DType::BF16.name(), DType::BF16.size()), ("bf16", Some(2)));
+/// assert_eq!(DType::from_name("bf16"), Some(DType::BF16));
+/// assert!(DType::BF16.is_float() && DType::BF16.is_number() && !DType::BF16.is_integer());
+/// assert!(DType::F8E4M3.is_float8() && !DType::F16.is_float8());
+/// assert_eq!(DType::C64.swap_size(), 4); // a complex number is two floats of four bytes
+/// assert_eq!(DType::Opaque.size(), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum DType {

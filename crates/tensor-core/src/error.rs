@@ -35,7 +35,7 @@ impl At {
         }
     }
 
-    /// The same place as part of record `entry`.
+    /// Says that the place is part of record `entry`.
     #[must_use]
     pub const fn entry(mut self, entry: u64) -> Self {
         self.entry = Some(entry);
@@ -54,6 +54,21 @@ impl fmt::Display for At {
 }
 
 /// Whose fault an error is; every codec's error has one.
+///
+/// ```
+/// use tensor_core::Kind;
+///
+/// /// The exit code of a program that reads a file.
+/// fn exit_code(kind: Kind) -> u8 {
+///     match kind {
+///         Kind::Invalid | Kind::Limit => 1,
+///         Kind::Usage | Kind::Build => 2,
+///         Kind::Unsupported => 4,
+///         _ => 3,
+///     }
+/// }
+/// assert_eq!((exit_code(Kind::Invalid), Kind::Invalid.name()), (1, "invalid"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -228,6 +243,14 @@ impl UsageError {
     ///
     /// # Errors
     /// [`UsageError::BufferLength`].
+    ///
+    /// ```
+    /// use tensor_core::UsageError;
+    ///
+    /// assert!(UsageError::check_buffer("w", 8, &[0; 8]).is_ok());
+    /// let error = UsageError::check_buffer("w", 8, &[0; 4]).unwrap_err();
+    /// assert_eq!(error.to_string(), "tensor \"w\": a buffer of 4 bytes for 8");
+    /// ```
     pub fn check_buffer(tensor: &str, expected: u64, out: &[u8]) -> Result<(), Self> {
         let got = out.len() as u64;
         if expected == got {
@@ -288,6 +311,19 @@ pub trait Failure: core::error::Error + Send + Sync {
 }
 
 /// Why bytes could not be had from a [`Source`](crate::Source).
+///
+/// A codec's error keeps what it says about itself:
+///
+/// ```
+/// use tensor_core::{Bytes, Kind, Source, SourceError};
+///
+/// let bytes = Bytes::from_static(b"four");
+/// let error = bytes.read(2..6).unwrap_err();
+/// assert!(matches!(error, SourceError::OutOfBounds { size: 4, .. }));
+/// assert_eq!(error.kind(), Kind::Io);
+/// // Only a codec knows of rules, places and tensors.
+/// assert_eq!((error.rule_id(), error.at(), error.tensor()), (None, None, None));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
@@ -324,11 +360,13 @@ pub enum SourceError {
 
 impl SourceError {
     /// A codec's error as that of a source over what it decodes.
+    ///
+    /// [`Failure`] has an example.
     pub fn failure(error: impl Failure + 'static) -> Self {
         Self::Codec(Box::new(error))
     }
 
-    /// The same error about a tensor, whose bytes lie at `offset` of its file where that is known. One of
+    /// Says which tensor the error is about, whose bytes lie at `offset` of its file where that is known. One of
     /// a file, which says its path, and one that names a tensor stay as they are.
     ///
     /// ```
@@ -438,6 +476,15 @@ impl Failure for OfTensor {
 }
 
 /// An operating system error with the path it is about.
+///
+/// ```
+/// use std::io;
+/// use tensor_core::{FileError, Kind};
+///
+/// let error = FileError::new("model.mag", io::Error::new(io::ErrorKind::NotFound, "no such file"));
+/// assert_eq!(error.kind(), Kind::Io);
+/// assert_eq!(error.to_string(), "model.mag: no such file");
+/// ```
 #[cfg(feature = "std")]
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", path.display())]

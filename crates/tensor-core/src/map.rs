@@ -13,6 +13,19 @@ use bytes::Bytes;
 use crate::{FileError, FileId, Source, SourceError};
 
 /// A memory-mapped file: reads are slices of the map, without a copy.
+///
+/// ```
+/// use tensor_core::{MappedFile, Source};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.mag");
+/// std::fs::write(&path, b"MAG!....data")?;
+/// // SAFETY: nothing truncates or changes the file while it is mapped.
+/// let map = unsafe { MappedFile::open(&path) }?;
+/// assert_eq!(map.bytes().slice(8..), &b"data"[..]);
+/// assert_eq!(map.read(0..4)?, &b"MAG!"[..]); // nothing is copied
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct MappedFile {
     bytes: Bytes,

@@ -76,6 +76,8 @@ impl NameTable {
     pub const MEMORY: u64 = 2 * size_of::<Slot>() as u64;
 
     /// An empty table with room for so many names.
+    ///
+    /// [`push`](Self::push) has an example.
     #[must_use]
     pub fn with_capacity(names: usize) -> Self {
         Self {
@@ -88,7 +90,7 @@ impl NameTable {
     /// The table of all names of `list`.
     ///
     /// # Errors
-    /// The first name that is there twice.
+    /// The first duplicate.
     pub fn of<T>(list: &[T], name_of: impl Fn(&T) -> &str) -> Result<Self, DuplicateName> {
         Self::of_positions(list.len(), |at| list.get(at).map_or("", &name_of))
     }
@@ -105,7 +107,7 @@ impl NameTable {
     /// ```
     ///
     /// # Errors
-    /// The first name that is there twice.
+    /// The first duplicate.
     pub fn of_positions<'a>(
         names: usize,
         name_at: impl Fn(usize) -> &'a str,
@@ -153,6 +155,8 @@ impl NameTable {
     }
 
     /// Adds the name at `position` of `list`.
+    ///
+    /// [`push`](Self::push) has an example.
     ///
     /// # Errors
     /// The position of an equal name that is there already, and this one; nothing was added.
@@ -234,6 +238,18 @@ impl NameTable {
     ///
     /// # Errors
     /// The item, if the name is taken; `list` is then as it was.
+    ///
+    /// ```
+    /// use tensor_core::codec::NameTable;
+    ///
+    /// let mut list = vec!["embed"];
+    /// let mut table = NameTable::with_capacity(2);
+    /// table.insert(&list, |item| item, 0).map_err(|_| "a duplicate")?;
+    /// table.push(&mut list, |item| item, "head").map_err(|_| "a duplicate")?;
+    /// assert_eq!(table.push(&mut list, |item| item, "head"), Err("head"));
+    /// assert_eq!(table.find(&list, |item| item, "head"), Some(1));
+    /// # Ok::<(), &str>(())
+    /// ```
     pub fn push<T>(
         &mut self,
         list: &mut Vec<T>,

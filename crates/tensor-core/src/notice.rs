@@ -3,6 +3,23 @@ use std::path::{Path, PathBuf};
 use std::string::String;
 
 /// What happened to the target of a file that was written, beside that it was.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use tensor_core::{Notice, WriteOptions};
+///
+/// let told = Mutex::new(Vec::new());
+/// let tell = |notice: &Notice| {
+///     if let Ok(mut told) = told.lock() {
+///         told.push(format!("{}: {notice}", notice.path().display()));
+///     }
+/// };
+/// let mut options = WriteOptions::default();
+/// options.notice = Some(&tell);
+/// options.tell(&Notice::Removed { file: "model-2.safetensors".into() }); // as a builder does
+/// assert_eq!(told.into_inner()?.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {

@@ -24,6 +24,18 @@ use crate::sink::TransferError;
 pub type Progress<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 
 /// How to verify an archive.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use tensor_core::VerifyOptions;
+///
+/// let progress = |_bytes| ControlFlow::Continue(());
+/// let options = VerifyOptions::default()
+///     .with_strict(true) // warnings count as failures
+///     .with_threads(1) // read in rising order, as a disk likes it
+///     .with_progress(&progress);
+/// assert!(options.strict && options.threads == 1 && options.progress.is_some());
+/// ```
 #[derive(Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct VerifyOptions<'a> {
@@ -40,6 +52,20 @@ pub struct VerifyOptions<'a> {
 }
 
 /// How to write a file.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use tensor_core::WriteOptions;
+///
+/// let progress = |_bytes| ControlFlow::Continue(());
+/// let options = WriteOptions::default()
+///     .with_create_new(true) // fail where there is a file
+///     .with_durable(false) // don't wait for the disk
+///     .with_in_place(false) // a temporary file that is renamed
+///     .with_threads(2)
+///     .with_progress(&progress);
+/// assert!(options.create_new && !options.durable && !options.in_place);
+/// ```
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct WriteOptions<'a> {
@@ -77,6 +103,18 @@ impl Default for WriteOptions<'_> {
 #[cfg(feature = "std")]
 impl WriteOptions<'_> {
     /// Passes on what is worth knowing.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use tensor_core::{Notice, WriteOptions};
+    ///
+    /// let told = AtomicBool::new(false);
+    /// let listen = |_: &Notice| told.store(true, Ordering::Relaxed);
+    /// let mut options = WriteOptions::default();
+    /// options.notice = Some(&listen);
+    /// options.tell(&Notice::Removed { file: "old-part.aero".into() });
+    /// assert!(told.load(Ordering::Relaxed));
+    /// ```
     pub fn tell(&self, notice: &crate::Notice) {
         if let Some(tell) = self.notice {
             tell(notice);
@@ -174,6 +212,15 @@ impl fmt::Debug for WriteOptions<'_> {
 }
 
 /// Reports work to a progress function, if there is one.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use tensor_core::codec::{Ticker, TransferError};
+///
+/// let stop = |_bytes: u64| ControlFlow::Break(());
+/// assert!(matches!(Ticker::new(Some(&stop)).tick(4096), Err(TransferError::Cancelled)));
+/// assert!(Ticker::new(None).tick(4096).is_ok());
+/// ```
 #[derive(Clone, Copy, Default)]
 pub struct Ticker<'a>(Option<Progress<'a>>);
 

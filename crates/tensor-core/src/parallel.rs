@@ -8,6 +8,12 @@ use alloc::vec::Vec;
 
 /// How many threads `threads` means: itself, or for 0 as many as the pool has that this thread belongs
 /// to, or else as the machine has. 1 without the `rayon` feature.
+///
+/// ```
+/// use tensor_core::parallel::threads;
+///
+/// assert!(threads(0) >= 1); // all that there are
+/// ```
 #[must_use]
 pub fn threads(threads: usize) -> usize {
     #[cfg(feature = "rayon")]
@@ -93,6 +99,14 @@ fn scope<'scope, E>(
 ///
 /// # Errors
 /// The error of the first item that fails.
+///
+/// ```
+/// use tensor_core::parallel::map;
+///
+/// let squares = map(0, 4, |index| Ok::<_, ()>(index * index));
+/// assert_eq!(squares, Ok(vec![0, 1, 4, 9]));
+/// assert_eq!(map(0, 4, |index| if index < 2 { Ok(()) } else { Err(index) }), Err(2));
+/// ```
 pub fn map<T: Send, E: Send>(
     threads: usize,
     count: usize,

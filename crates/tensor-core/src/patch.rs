@@ -54,6 +54,16 @@ impl Patch {
     }
 
     /// Writes bytes that no index refers to when they are written.
+    ///
+    /// ```
+    /// use tensor_core::Patch;
+    ///
+    /// let mut patch = Patch::new(100);
+    /// assert!(patch.is_empty());
+    /// patch.unreferenced(100, b"a new index".to_vec());
+    /// let writes: Vec<_> = patch.writes().collect();
+    /// assert_eq!(writes, [(100, &b"a new index"[..])]);
+    /// ```
     pub fn unreferenced(&mut self, offset: u64, bytes: Vec<u8>) {
         self.push(offset, Vec::new(), bytes);
     }
@@ -92,6 +102,12 @@ impl Patch {
     }
 
     /// Whether nothing is written.
+    ///
+    /// ```
+    /// use tensor_core::Patch;
+    ///
+    /// assert!(Patch::new(100).is_empty());
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
@@ -104,6 +120,17 @@ impl Patch {
     }
 
     /// The writes in their order, each with its place; each is on the disk before the next one.
+    ///
+    /// ```
+    /// use tensor_core::Patch;
+    ///
+    /// let mut patch = Patch::new(7);
+    /// patch.unreferenced(7, b"names".to_vec());
+    /// patch.switch(0, b"index 1", b"index 2")?;
+    /// let places: Vec<u64> = patch.writes().map(|(offset, _)| offset).collect();
+    /// assert_eq!(places, [7, 6]);
+    /// # Ok::<(), tensor_core::Misfit>(())
+    /// ```
     pub fn writes(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.steps.iter().map(|step| (step.offset, &*step.new))
     }
@@ -113,6 +140,20 @@ impl Patch {
     /// # Errors
     /// [`PatchError::NotHere`], with nothing written, where the file is not one to be written over or no
     /// longer what it was; what the operating system says.
+    ///
+    /// ```
+    /// use tensor_core::{FileSource, Patch, Source};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("file");
+    /// std::fs::write(&path, b"index 1, data")?;
+    /// let source = FileSource::open(&path)?;
+    /// let mut patch = Patch::new(source.size());
+    /// patch.switch(0, b"index 1", b"index 2")?;
+    /// patch.apply(&path, source.file().ok_or("no file")?)?;
+    /// assert_eq!(std::fs::read(&path)?, b"index 2, data");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[cfg(feature = "std")]
     pub fn apply(
         &self,
@@ -235,6 +276,19 @@ impl fmt::Display for Misfit {
 impl core::error::Error for Misfit {}
 
 /// A source as a [`Patch`] will leave it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tensor_core::codec::Patched;
+/// use tensor_core::{Bytes, Patch, Source};
+///
+/// let file: Arc<dyn Source> = Arc::new(Bytes::from_static(b"index"));
+/// let mut patch = Patch::new(5);
+/// patch.unreferenced(5, b" and more".to_vec());
+/// let patched = Patched::new(file, &patch);
+/// assert_eq!(patched.read(0..patched.size())?, &b"index and more"[..]);
+/// # Ok::<(), tensor_core::SourceError>(())
+/// ```
 #[derive(Clone)]
 pub struct Patched {
     inner: Arc<dyn Source>,

@@ -16,6 +16,14 @@ impl PieceId {
     pub const EMPTY: Self = Self(u32::MAX);
 
     /// Whether it is the empty piece.
+    ///
+    /// ```
+    /// use tensor_core::codec::Pieces;
+    ///
+    /// let mut pieces = Pieces::default();
+    /// assert!(pieces.push(b"")?.is_empty());
+    /// # Ok::<(), tensor_core::SourceError>(())
+    /// ```
     #[must_use]
     pub fn is_empty(self) -> bool {
         self == Self::EMPTY
@@ -34,6 +42,22 @@ impl PieceId {
 /// assert_eq!(pieces.push(b"int4")?, a);
 /// assert_eq!(pieces.push(b"")?, PieceId::EMPTY);
 /// assert_eq!(pieces.text(b), "float3");
+/// # Ok::<(), tensor_core::SourceError>(())
+/// ```
+///
+/// Bytes that outlive the list:
+///
+/// ```
+/// use tensor_core::codec::Pieces;
+///
+/// let mut pieces = Pieces::default();
+/// let id = pieces.push(b"scale 0.5")?;
+/// pieces.finish(); // no more of them
+/// assert_eq!(pieces.get(id), b"scale 0.5");
+/// assert!(pieces.memory() >= 9);
+/// let bytes = pieces.bytes(id);
+/// drop(pieces);
+/// assert_eq!(bytes, "scale 0.5");
 /// # Ok::<(), tensor_core::SourceError>(())
 /// ```
 #[derive(Clone, Default)]

@@ -44,6 +44,19 @@ struct Open {
 
 /// A file of a [`FilePool`]. What it was when it was opened first it has to be whenever it is opened
 /// again: a file that has taken its place is an error.
+///
+/// ```
+/// use tensor_core::Source;
+/// use tensor_core::codec::FilePool;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("part");
+/// std::fs::write(&path, b"data")?;
+/// let pool = FilePool::new(4);
+/// let file = pool.open(&path)?;
+/// assert_eq!((file.path(), file.size()), (path.as_path(), 4));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct PooledFile {
     pool: FilePool,

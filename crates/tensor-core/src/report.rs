@@ -5,6 +5,12 @@ use core::fmt;
 use crate::VerifyOptions;
 
 /// What became of one check.
+///
+/// ```
+/// use tensor_core::Outcome;
+///
+/// assert_eq!(Outcome::NotCovered.name(), "not_covered");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -32,6 +38,18 @@ impl Outcome {
 }
 
 /// One check of a [`Report`].
+///
+/// ```
+/// use tensor_core::{Item, Outcome};
+///
+/// let same = Item::compared("embed", "crc32c:0x1a", "crc32c:0x1a");
+/// assert_eq!(same.outcome, Outcome::Ok);
+/// let other = Item::compared("head", "crc32c:0x1a", "crc32c:0x2b").with_note("over the stored bytes");
+/// assert_eq!(other.outcome, Outcome::Failed);
+/// assert_eq!(other.found.as_deref(), Some("crc32c:0x2b"));
+/// let none = Item::new("bias", Outcome::NotCovered);
+/// assert_eq!((none.expected, none.note), (None, None));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Item {
@@ -94,6 +112,21 @@ impl Item {
 }
 
 /// What verifying an archive found: one [`Item`] per check, and warnings about what is tolerated.
+///
+/// ```
+/// use tensor_core::{Item, Outcome, Report};
+///
+/// let mut report = Report::default(); // an archive's `verify` returns one
+/// report.push(Item::compared("embed", "0x1a", "0x1a"));
+/// report.push(Item::compared("head", "0x1a", "0x2b"));
+/// for item in &report.items {
+///     if item.outcome == Outcome::Failed {
+///         println!("{}: expected {:?}, found {:?}", item.item, item.expected, item.found);
+///     }
+/// }
+/// assert!(report.has_failed() && !report.has_unsupported());
+/// assert_eq!((report.count(Outcome::Ok), report.count(Outcome::Failed)), (1, 1));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {

@@ -48,6 +48,14 @@ impl Shape {
     };
 
     /// Bytes of memory that the dims take outside of the value itself.
+    ///
+    /// ```
+    /// use tensor_core::Shape;
+    ///
+    /// // A scalar's shape takes no memory of its own.
+    /// assert_eq!(Shape::new(&[])?.heap_bytes(), 0);
+    /// # Ok::<(), tensor_core::ShapeError>(())
+    /// ```
     #[must_use]
     pub fn heap_bytes(&self) -> u64 {
         match &self.dims {
@@ -88,6 +96,13 @@ impl Shape {
     }
 
     /// Number of dims; 0 for a scalar.
+    ///
+    /// ```
+    /// use tensor_core::Shape;
+    ///
+    /// assert_eq!((Shape::new(&[2, 3])?.rank(), Shape::new(&[])?.rank()), (2, 0));
+    /// # Ok::<(), tensor_core::ShapeError>(())
+    /// ```
     #[must_use]
     pub fn rank(&self) -> usize {
         self.dims().len()
@@ -103,6 +118,15 @@ impl Shape {
     ///
     /// # Errors
     /// [`ShapeError::Overflow`] when the byte count does not fit `u64`.
+    ///
+    /// ```
+    /// use tensor_core::{DType, Shape};
+    ///
+    /// let shape = Shape::new(&[2, 3])?;
+    /// assert_eq!(shape.byte_len(DType::F32)?, Some(24));
+    /// assert_eq!(shape.byte_len(DType::Opaque)?, None);
+    /// # Ok::<(), tensor_core::ShapeError>(())
+    /// ```
     pub fn byte_len(&self, dtype: DType) -> Result<Option<u64>, ShapeError> {
         match dtype.size() {
             Some(size) => self
@@ -114,7 +138,15 @@ impl Shape {
         }
     }
 
-    /// The same dims, last first.
+    /// A shape of these dims, last first.
+    ///
+    /// ```
+    /// use tensor_core::Shape;
+    ///
+    /// let shape = Shape::new(&[2, 3])?;
+    /// assert_eq!((shape.rank(), shape.reversed().dims()), (2, &[3, 2][..]));
+    /// # Ok::<(), tensor_core::ShapeError>(())
+    /// ```
     #[must_use]
     pub fn reversed(&self) -> Self {
         let mut reversed = self.clone();
@@ -131,6 +163,14 @@ impl Shape {
 
     /// Whether row-major and column-major bytes are the same: at most one dim is above 1, or
     /// there is no element at all.
+    ///
+    /// ```
+    /// use tensor_core::Shape;
+    ///
+    /// assert!(Shape::new(&[1, 5, 1])?.is_order_free());
+    /// assert!(!Shape::new(&[2, 3])?.is_order_free());
+    /// # Ok::<(), tensor_core::ShapeError>(())
+    /// ```
     #[must_use]
     pub fn is_order_free(&self) -> bool {
         self.elements == 0 || self.dims().iter().filter(|&&dim| dim > 1).count() <= 1
@@ -187,6 +227,12 @@ impl TryFrom<&[u64]> for Shape {
 }
 
 /// Which dimension of a dense tensor varies fastest in memory.
+///
+/// ```
+/// use tensor_core::Order;
+///
+/// assert_eq!((Order::RowMajor.letter(), Order::ColumnMajor.letter()), ("C", "F"));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// The last dimension is fastest (C, NumPy's default).

@@ -82,6 +82,23 @@ pub enum TransferError {
 /// assert_eq!(sink.position(), 16);
 /// # Ok::<(), tensor_core::SinkError>(())
 /// ```
+///
+/// Every kind of field:
+///
+/// ```
+/// use tensor_core::Bytes;
+/// use tensor_core::codec::{Sink, Ticker, TransferError};
+///
+/// let mut sink = Sink::new(Vec::new());
+/// sink.put(b"BOX!")?;
+/// sink.put_u8(1)?;
+/// sink.put_u16_le(2)?;
+/// sink.put_u64_le(3)?;
+/// sink.fill(2, 0xFF)?;
+/// sink.copy_from(&Bytes::from_static(b"data"), &Ticker::new(None))?;
+/// assert_eq!(sink.into_inner(), b"BOX!\x01\x02\0\x03\0\0\0\0\0\0\0\xFF\xFFdata");
+/// # Ok::<(), TransferError>(())
+/// ```
 #[derive(Debug)]
 pub struct Sink<O> {
     out: O,
@@ -191,6 +208,13 @@ impl<O: Output> Sink<O> {
 }
 
 /// A vector grown to `capacity` if that much can be had, else empty: the size is only a hint.
+///
+/// ```
+/// use tensor_core::codec::hinted_vec;
+///
+/// assert!(hinted_vec(100).capacity() >= 100);
+/// assert!(hinted_vec(u64::MAX).is_empty()); // no panic
+/// ```
 #[must_use]
 pub fn hinted_vec(capacity: u64) -> Vec<u8> {
     let mut vec = Vec::new();

@@ -106,6 +106,20 @@ pub trait Source: Send + Sync {
 ///
 /// # Errors
 /// What the source or `visit` fails with, or [`TransferError::Cancelled`].
+///
+/// ```
+/// use tensor_core::Bytes;
+/// use tensor_core::codec::{Ticker, TransferError, walk};
+///
+/// let mut zeros = 0;
+/// let source = Bytes::from_static(&[0, 7, 0, 0]);
+/// walk(&source, 1..4, &Ticker::new(None), |window| {
+///     zeros += window.iter().filter(|&&byte| byte == 0).count();
+///     Ok::<(), TransferError>(())
+/// })?;
+/// assert_eq!(zeros, 2);
+/// # Ok::<(), TransferError>(())
+/// ```
 pub fn walk<E: From<TransferError>>(
     source: &dyn Source,
     range: Range<u64>,
@@ -158,6 +172,13 @@ pub(crate) fn bounds<W: TryFrom<u64>>(range: &Range<u64>) -> Option<Range<W>> {
 ///
 /// # Errors
 /// [`SourceError::OutOfMemory`].
+///
+/// ```
+/// use tensor_core::codec::check_index_memory;
+///
+/// assert!(check_index_memory(1 << 20).is_ok());
+/// assert_eq!(check_index_memory(1 << 30).is_ok(), usize::BITS > 32); // 8 GiB of addresses
+/// ```
 pub fn check_index_memory(memory: u64) -> Result<(), SourceError> {
     within_addresses::<usize>(memory)
 }
@@ -359,6 +380,24 @@ mod file {
     /// Reads share no cursor, so threads don't disturb each other; with the `rayon` feature a large
     /// one is done by several of them, in pieces that rise. A file that shrinks while it is open gives
     /// an error, never a signal.
+    ///
+    /// ```
+    /// use tensor_core::{FileSource, Source};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.mag");
+    /// std::fs::write(&path, b"MAG!....data")?;
+    /// let source = FileSource::open(&path)?;
+    /// assert_eq!((source.size(), source.path()), (12, path.as_path()));
+    /// assert_eq!(source.read(0..4)?, &b"MAG!"[..]);
+    ///
+    /// // A file that is open already; the path is for errors alone.
+    /// let source = FileSource::new(std::fs::File::open(&path)?, "model.mag")?;
+    /// let mut data = [0; 4];
+    /// source.read_into(8, &mut data)?;
+    /// assert_eq!(&data, b"data");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[derive(Debug)]
     pub struct FileSource {
         path: PathBuf,

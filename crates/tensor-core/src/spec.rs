@@ -29,7 +29,7 @@ impl TensorSpec {
         }
     }
 
-    /// The same with its elements in `order`.
+    /// Says that the elements lie in `order`.
     #[must_use]
     pub fn with_order(mut self, order: Order) -> Self {
         self.order = order;
@@ -37,6 +37,8 @@ impl TensorSpec {
     }
 
     /// The element type.
+    ///
+    /// [`is_in`](Self::is_in) has an example.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
@@ -49,6 +51,8 @@ impl TensorSpec {
     }
 
     /// Which dim varies fastest.
+    ///
+    /// [`is_in`](Self::is_in) has an example.
     #[must_use]
     pub fn order(&self) -> Order {
         self.order
@@ -56,6 +60,18 @@ impl TensorSpec {
 
     /// Whether the elements lie in `order`: also where their order makes no difference, since at
     /// most one dim is above 1.
+    ///
+    /// ```
+    /// use tensor_core::{DType, Order, Shape, TensorSpec};
+    ///
+    /// let matrix = TensorSpec::new(DType::F32, Shape::new(&[2, 3])?);
+    /// assert_eq!((matrix.dtype(), matrix.order()), (DType::F32, Order::RowMajor));
+    /// assert!(!matrix.is_in(Order::ColumnMajor));
+    /// let vector = TensorSpec::new(DType::F32, Shape::new(&[6])?);
+    /// assert!(vector.is_in(Order::ColumnMajor));
+    /// assert_eq!(vector.into_shape().dims(), &[6]);
+    /// # Ok::<(), tensor_core::ShapeError>(())
+    /// ```
     #[must_use]
     pub fn is_in(&self, order: Order) -> bool {
         self.order == order || self.shape.is_order_free()
@@ -91,6 +107,8 @@ impl TensorSpec {
     }
 
     /// The shape, without a copy.
+    ///
+    /// [`is_in`](Self::is_in) has an example.
     #[must_use]
     pub fn into_shape(self) -> Shape {
         self.shape

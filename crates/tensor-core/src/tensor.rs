@@ -10,6 +10,23 @@ use crate::{AlignedBytes, CastError, DType, Element, Order, Shape, ShapeError, S
 
 /// One tensor: element type, shape, order and shared little-endian bytes. Cheap to clone, free of
 /// lifetimes.
+///
+/// ```
+/// use tensor_core::{DType, Order, Shape, Tensor};
+///
+/// let tensor = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])?;
+/// assert_eq!((tensor.dtype(), tensor.order()), (DType::F32, Order::RowMajor));
+/// assert_eq!(tensor.dims_usize()?, [2, 3]);
+/// assert_eq!(tensor.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+/// assert!(tensor.as_slice::<f64>().is_err()); // values are never changed in silence
+///
+/// // Bytes as they come from elsewhere: little-endian, without a copy.
+/// let bytes = tensor.data().slice(..8);
+/// let row = Tensor::new(DType::F32, Shape::new(&[2])?, bytes)?;
+/// assert_eq!(row.clone().into_vec::<f32>()?, [1.0, 2.0]);
+/// assert_eq!(row.into_data().len(), 8);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct Tensor {
     dtype: DType,
@@ -120,7 +137,7 @@ impl Tensor {
         Ok(Self::new(dtype, shape, data)?)
     }
 
-    /// The same bytes, said to be in `order`.
+    /// Says that the bytes lie in `order`; nothing moves.
     #[must_use]
     pub fn with_order(mut self, order: Order) -> Self {
         self.order = order;
@@ -219,7 +236,7 @@ impl Tensor {
         }
     }
 
-    /// The same values with the last dim fastest; dims stay. Copies only where the bytes must
+    /// A tensor of these values with the last dim fastest; dims stay. Copies only where the bytes must
     /// move.
     ///
     /// # Errors
@@ -241,7 +258,7 @@ impl Tensor {
         })
     }
 
-    /// The same bytes with reversed dims and the other order: what is column-major `[a, b]` is
+    /// A tensor of these bytes with reversed dims and the other order: what is column-major `[a, b]` is
     /// row-major `[b, a]`. Nothing is copied.
     #[must_use]
     pub fn reversed_view(&self) -> Self {

@@ -35,8 +35,17 @@ impl<S: Source> Unchanged<S> {
         }
     }
 
-    /// The same behind a pointer, as builders keep it. What lies in memory can't change, and an open file
+    /// Such a source behind a pointer, as builders keep it. What lies in memory can't change, and an open file
     /// has the length that it was opened with or fails to be read: those are kept as they are.
+    ///
+    /// ```
+    /// use tensor_core::codec::Unchanged;
+    /// use tensor_core::{Bytes, Source};
+    ///
+    /// let kept = Unchanged::shared("w", Bytes::from_static(b"data"));
+    /// assert_eq!(kept.read(0..4)?, &b"data"[..]);
+    /// # Ok::<(), tensor_core::SourceError>(())
+    /// ```
     pub fn shared(name: &str, inner: S) -> Arc<dyn Source>
     where
         S: 'static,

@@ -2,6 +2,27 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 /// A metadata value of any of the formats: what CBOR, MessagePack and JSON have in common.
+///
+/// ```
+/// use tensor_core::Value;
+///
+/// let value = Value::Map(vec![
+///     (Value::from("model"), Value::from("tiny")),
+///     (Value::from("layers"), Value::from(2i64)),
+///     (Value::from("tied"), Value::from(true)),
+///     (Value::from("heads"), Value::List(vec![Value::from(4i64), Value::from(8i64)])),
+///     (Value::from("salt"), Value::Bytes(vec![1, 2])),
+/// ]);
+/// assert_eq!(value.get("model").and_then(Value::as_str), Some("tiny"));
+/// let of = |key| value.get(key).unwrap_or(&Value::Null);
+/// assert_eq!((of("layers").as_i64(), of("layers").as_u64()), (Some(2), Some(2)));
+/// assert_eq!(of("tied").as_bool(), Some(true));
+/// assert_eq!(of("heads").as_list().map(<[Value]>::len), Some(2));
+/// assert_eq!(of("salt").as_bytes(), Some(&[1, 2][..]));
+/// assert_eq!(of("model").as_str(), Some("tiny"));
+/// assert_eq!(value.as_map().map(<[_]>::len), Some(5));
+/// assert_eq!(of("absent"), &Value::Null);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {

@@ -47,6 +47,13 @@ impl Version {
     }
 
     /// `major`
+    ///
+    /// ```
+    /// use tensor_core::Version;
+    ///
+    /// let version = Version::of_one(2);
+    /// assert_eq!((version.major(), version.minor(), version.to_string()), (2, None, "2".into()));
+    /// ```
     #[must_use]
     pub const fn of_one(major: u32) -> Self {
         Self {
@@ -57,6 +64,13 @@ impl Version {
     }
 
     /// `major.minor.patch`
+    ///
+    /// ```
+    /// use tensor_core::Version;
+    ///
+    /// let version = Version::of_three(0, 1, 5);
+    /// assert_eq!((version.patch(), version.to_string()), (Some(5), "0.1.5".into()));
+    /// ```
     #[must_use]
     pub const fn of_three(major: u32, minor: u32, patch: u32) -> Self {
         Self {

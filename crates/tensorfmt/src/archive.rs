@@ -58,6 +58,37 @@ macro_rules! define {
     ])*) => {
         /// An open tensor file of any format: one variant per codec of this build. Match it to get the
         /// codec's own type back.
+        ///
+        /// ```
+        /// use tensorfmt::{Archive, Format, ReadOptions, Source, VerifyOptions};
+        ///
+        /// # let folder = tempfile::tempdir()?;
+        /// # let path = folder.path().join("model.mag");
+        /// # let mut builder = tensorfmt::mag::Builder::new();
+        /// # builder.tensor("w", tensorfmt::Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+        /// # builder.metadata("step", 7i64)?;
+        /// # builder.write_file(&path)?;
+        /// let archive = Archive::open_with(&path, &ReadOptions::default())?;
+        /// assert_eq!((archive.format(), archive.len(), archive.is_empty()), (Format::Mag, 1, false));
+        /// println!("{} bytes; {:?}; {:?}", archive.file_len(), archive.metadata(), archive.facts());
+        /// assert!(archive.metadata_fault().is_none()); // all of it could be read
+        /// assert_eq!((archive.is_set(), archive.files().len()), (false, 1));
+        /// let mut values = [0f32; 2];
+        /// archive.read_slice("w", &mut values)?;
+        /// assert_eq!(values, [0.5, 1.5]);
+        /// let entry = archive.entry("w").ok_or_else(|| archive.no_such_tensor("w"))?;
+        /// let mut bytes = [0; 8];
+        /// archive.read_into(entry, &mut bytes)?;
+        /// assert_eq!(archive.data(entry)?.read(4..8)?, &bytes[4..]); // in windows of any size
+        /// assert_eq!(archive.stored(entry)?.size(), 8); // as the file has it
+        /// let report = archive.verify(&VerifyOptions::default())?;
+        /// assert!(!report.has_failed());
+        /// println!("{:?}", archive.verify_entry(entry)?.outcome);
+        /// // What is odd about a set, or missing.
+        /// assert!(archive.unlisted().is_empty() && archive.oddities().is_empty());
+        /// assert!(archive.faults().is_empty() && archive.part_of(entry).is_none());
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
         #[derive(Clone, Debug)]
         #[non_exhaustive]
         pub enum Archive {
@@ -72,6 +103,25 @@ macro_rules! define {
         }
 
         /// One tensor of an [`Archive`], as the file describes it.
+        ///
+        /// ```
+        /// use tensorfmt::{Archive, DType, Order};
+        ///
+        /// # let mut builder = tensorfmt::ztensor::Builder::new();
+        /// # builder.tensor("w", tensorfmt::Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+        /// # let archive = Archive::from_bytes(builder.to_vec()?)?;
+        /// let entry = archive.entry("w").ok_or("no w")?;
+        /// assert_eq!((entry.name(), entry.shape().dims()), ("w", &[2][..]));
+        /// assert_eq!((entry.dtype(), entry.order()), (Some(DType::F32), Order::RowMajor));
+        /// assert_eq!((entry.nbytes(), entry.stored_len()), (Some(8), Some(8)));
+        /// println!("{} at {:#x}", entry.encoding(), entry.offset());
+        /// // What only this format says, such as a checksum.
+        /// println!("{:?}, {:?}", entry.extras(), entry.extras_in_short());
+        /// // What the file says once about an object of several tensors, which zTensor alone has.
+        /// assert!(entry.object().is_none() && !entry.is_said_at_length());
+        /// println!("{}", archive.entries().any(|other| other.says_as(entry)));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
         #[derive(Clone, Copy, Debug)]
         #[non_exhaustive]
         pub enum Entry<'a> {
@@ -197,7 +247,8 @@ impl Archive {
         Self::open_source(source, Some(path), options).map_err(|error| error.in_file(path))
     }
 
-    /// Opens a file that is in memory; tensors are slices of `bytes` where they are stored raw.
+    /// Opens a file that is in memory ([`ReadOptions`] has an example); tensors are slices of `bytes`
+    /// where they are stored raw.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -205,7 +256,7 @@ impl Archive {
         Self::open_source(bytes.into(), None, &ReadOptions::default())
     }
 
-    /// Opens any source of bytes.
+    /// Opens any source of bytes; [`ReadOptions`] has an example.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -213,7 +264,7 @@ impl Archive {
         Self::open_source(source, None, options)
     }
 
-    /// Opens a source as a file of `format`, without detection.
+    /// Opens a source as a file of `format`, without detection; [`ReadOptions`] has an example.
     ///
     /// # Errors
     /// [`Error::Disabled`], or what the format's codec finds.
@@ -715,7 +766,7 @@ impl<'a> Entry<'a> {
         with_inner!(self, entry => DescribeEntry::extras(entry))
     }
 
-    /// The same for people: of what the file says once for many entries, and at length, it says how long it
+    /// What only this format says about a tensor, for people: of what the file says once for many entries, and at length, it says how long it
     /// is. Takes little, however many entries there are.
     #[must_use]
     pub fn extras_in_short(self) -> Vec<(&'static str, Value)> {

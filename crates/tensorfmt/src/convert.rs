@@ -95,6 +95,8 @@ macro_rules! define {
             }
 
             /// Whether it is several files.
+            ///
+            /// [`from_path`](Self::from_path) has an example.
             pub const fn is_set(self) -> bool {
                 match self {$(
                     Self::$Format => false,
@@ -109,6 +111,12 @@ formats! { define! () }
 
 impl Target {
     /// The target with this [`name`](Self::name).
+    ///
+    /// ```
+    /// use tensorfmt::convert::Target;
+    ///
+    /// assert_eq!(Target::from_name("mag"), Some(Target::Mag));
+    /// ```
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
@@ -118,6 +126,17 @@ impl Target {
     }
 
     /// The target that a path's ending stands for.
+    ///
+    /// ```
+    /// use tensorfmt::DType;
+    /// use tensorfmt::convert::Target;
+    ///
+    /// let target = Target::from_path("model.bpk").ok_or("no such ending")?;
+    /// assert_eq!((target, Target::from_name("burnpack")), (Target::Burnpack, Some(target)));
+    /// assert!(target.holds(DType::BF16) && !target.holds(DType::C64));
+    /// assert!(!target.is_set() && Target::AeroSet.is_set());
+    /// # Ok::<(), &str>(())
+    /// ```
     pub fn from_path(path: impl AsRef<Path>) -> Option<Self> {
         let path = path.as_ref();
         let format = Format::from_path(path)?;
@@ -140,6 +159,14 @@ impl Target {
     }
 
     /// Whether the target can hold elements of this dtype.
+    ///
+    /// ```
+    /// use tensorfmt::DType;
+    /// use tensorfmt::convert::Target;
+    ///
+    /// assert!(Target::Safetensors.holds(DType::BF16));
+    /// assert!(!Target::Primitiv.holds(DType::BF16)); // f32 alone
+    /// ```
     #[must_use]
     pub fn holds(self, dtype: DType) -> bool {
         targets::capabilities(self).is_some_and(|target| (target.holds)(dtype))
@@ -205,6 +232,16 @@ pub struct Options {
 }
 
 /// The spellings that releases of Burn have for one and the same tensor.
+///
+/// ```
+/// use tensorfmt::convert::BurnpackGeneration;
+///
+/// for name in ["0.20", "0.21"] {
+///     let generation = BurnpackGeneration::from_name(name).ok_or("no such generation")?;
+///     assert_eq!(generation.name(), name);
+/// }
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BurnpackGeneration {
@@ -239,6 +276,12 @@ impl BurnpackGeneration {
 }
 
 /// The objects that a primitiv file can be.
+///
+/// ```
+/// use tensorfmt::convert::PrimitivObject;
+///
+/// assert_eq!(PrimitivObject::from_path("net.model"), Some(PrimitivObject::Model));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PrimitivObject {
@@ -290,6 +333,13 @@ pub struct Loss {
 }
 
 /// What kind of thing a [`Loss`] is about.
+///
+/// ```
+/// use tensorfmt::convert::LossKind;
+///
+/// assert_eq!(LossKind::Metadata.name(), "metadata");
+/// println!("of the model itself: {}", LossKind::Metadata.is_of_model());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossKind {
@@ -399,6 +449,31 @@ impl fmt::Display for Refusal {
 }
 
 /// A conversion that is known to work, short of I/O: nothing has been written yet.
+///
+/// ```
+/// use tensorfmt::convert::{Model, Options, Target, plan};
+/// use tensorfmt::{DType, Tensor, WriteOptions};
+///
+/// let mut model = Model::new();
+/// model.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?);
+/// let mut options = Options::default();
+/// options.cast = Some(DType::BF16);
+/// let plan = plan(model, Target::Safetensors, &options)?;
+///
+/// // Before anything is written:
+/// assert!(plan.losses().is_empty() && plan.notes().is_empty());
+/// assert_eq!(plan.cast().map(|cast| (cast.to, cast.changed)), Some((DType::BF16, 1)));
+/// assert!(plan.casts().is_empty()); // of some tensors alone
+/// assert_eq!((plan.target(), plan.data_len()), (Target::Safetensors, 4));
+/// assert!(!plan.data_reordered() && plan.files_beside("model.safetensors").is_empty());
+///
+/// let file = plan.to_vec()?;
+/// assert_eq!(plan.encoded_len(), Some(file.len() as u64));
+/// let mut out = Vec::new();
+/// plan.write_to(&mut out, &WriteOptions::default())?;
+/// assert_eq!(out, file);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Plan {
     target: Target,

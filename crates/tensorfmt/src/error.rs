@@ -19,6 +19,16 @@ macro_rules! define {
         })*
     ) => {
 /// Why a tensor file could not be opened, read, verified, written or converted.
+///
+/// ```
+/// use tensorfmt::{Archive, Kind};
+///
+/// let error = Archive::from_bytes(&b"MAG!\x01\0\0\0"[..]).unwrap_err(); // cut after 8 bytes
+/// assert_eq!(error.kind(), Kind::Invalid);
+/// assert!(!error.is_limit() && !error.is_unsupported());
+/// println!("{:?} at {:?}, tensor {:?}", error.rule_id(), error.at(), error.tensor());
+/// assert!(error.rule_id().is_some_and(|rule| rule.starts_with("mag.")));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -178,7 +188,7 @@ impl Error {
         }
     }
 
-    /// The same error about the file at `path`; errors that name their path already stay.
+    /// Says which file the error is about; errors that name their path already stay.
     pub(crate) fn in_file(self, path: &Path) -> Self {
         match self {
             Self::File(_) | Self::InFile { .. } | Self::Source(SourceError::File(_)) => self,

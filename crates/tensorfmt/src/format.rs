@@ -32,11 +32,15 @@ macro_rules! define {
             }
 
             /// File name endings, the usual one first.
+            ///
+            /// [`from_name`](Self::from_name) has an example.
             pub const fn extensions(self) -> &'static [&'static str] {
                 match self {$(Self::$Format => &$endings,)*}
             }
 
             /// Whether this build can open and write the format.
+            ///
+            /// [`from_name`](Self::from_name) has an example.
             pub const fn is_enabled(self) -> bool {
                 match self {$(Self::$Format => cfg!(feature = $feature),)*}
             }
@@ -58,6 +62,15 @@ impl Format {
     pub const DETECT_LEN: usize = 64;
 
     /// The format with this [`name`](Self::name).
+    ///
+    /// ```
+    /// use tensorfmt::Format;
+    ///
+    /// let format = Format::from_name("safetensors").ok_or("no such format")?;
+    /// assert_eq!((format, format.extensions().first()), (Format::Safetensors, Some(&"safetensors")));
+    /// println!("built in: {}", format.is_enabled());
+    /// # Ok::<(), &str>(())
+    /// ```
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL

@@ -4,6 +4,13 @@ use tensor_core::Value;
 /// A metadata value as JSON, losing nothing: integers stay exact (as text beyond 64 bits), NaN
 /// and infinities are `"nan"`, `"inf"`, `"-inf"`, bytes are `{"$bytes": hex}`, and a map with
 /// keys that are no text is `{"$map": [[key, value], ...]}`.
+///
+/// ```
+/// use tensorfmt::{Value, to_json};
+///
+/// assert_eq!(to_json(&Value::from(f64::NAN)).to_string(), "\"nan\"");
+/// assert_eq!(to_json(&Value::Bytes(vec![1, 2])).to_string(), r#"{"$bytes":"0102"}"#);
+/// ```
 pub fn to_json(value: &Value) -> Json {
     match value {
         Value::Bool(value) => Json::Bool(*value),

@@ -8,6 +8,23 @@ use crate::{Error, Result};
 /// assert!(options.limit("max_wishes", 3).is_err());
 /// # Ok::<(), tensorfmt::Error>(())
 /// ```
+///
+/// For bytes that are in memory, or come from any source:
+///
+/// ```
+/// use tensorfmt::{Archive, Bytes, Format, ReadOptions};
+///
+/// # let mut builder = tensorfmt::mag::Builder::new();
+/// # builder.tensor("w", tensorfmt::Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// # let file = builder.to_vec()?;
+/// let bytes = Bytes::from(file);
+/// let options = ReadOptions::default();
+/// assert_eq!(Archive::from_bytes(bytes.clone())?.len(), 1);
+/// assert_eq!(Archive::from_source(bytes.clone(), &options)?.format(), Format::Mag);
+/// // As one format alone, whatever the bytes look like.
+/// assert!(Archive::from_source_as(bytes, Format::Aero, &options).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadOptions {
@@ -22,6 +39,13 @@ pub struct ReadOptions {
 
 impl ReadOptions {
     /// These options with or without salvage.
+    ///
+    /// ```
+    /// use tensorfmt::ReadOptions;
+    ///
+    /// let options = ReadOptions::default().with_salvage(true).with_check_data(true);
+    /// assert!(options.salvage && options.check_data);
+    /// ```
     #[must_use]
     pub fn with_salvage(mut self, salvage: bool) -> Self {
         self.salvage = salvage;
@@ -29,6 +53,12 @@ impl ReadOptions {
     }
 
     /// These options with or without a check of the data that is read.
+    ///
+    /// ```
+    /// use tensorfmt::ReadOptions;
+    ///
+    /// assert!(ReadOptions::default().with_check_data(true).check_data);
+    /// ```
     #[must_use]
     pub fn with_check_data(mut self, check_data: bool) -> Self {
         self.check_data = check_data;

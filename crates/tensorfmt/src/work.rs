@@ -35,15 +35,33 @@ impl ReadOptions {
     /// # Errors
     /// A limit, named `max_work_overhead_bytes`, where it is 50 MiB more than the file has bytes, or its index as
     /// decoded, unless set otherwise.
+    ///
+    /// ```
+    /// use tensorfmt::{Archive, ReadOptions, Work};
+    ///
+    /// # let archive = Archive::from_bytes(tensorfmt::mag::Builder::new().to_vec()?)?;
+    /// let options = ReadOptions::default();
+    /// options.check_work(&archive, Work::Listing)?;
+    /// options.check_work_of([&archive, &archive], Work::Compare)?; // both together
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn check_work(&self, archive: &Archive, work: Work) -> Result<()> {
         self.check_work_of([archive], work)
     }
 
-    /// The same of several archives that are worked on at once: there is one limit for them together, which is
+    /// Estimates the work on several archives at once: there is one limit for them together, which is
     /// held against the size of all files.
     ///
     /// # Errors
     /// As [`check_work`](Self::check_work).
+    ///
+    /// ```
+    /// use tensorfmt::{Archive, ReadOptions, Work};
+    ///
+    /// # let archive = Archive::from_bytes(tensorfmt::mag::Builder::new().to_vec()?)?;
+    /// ReadOptions::default().check_work_of([&archive, &archive], Work::Compare)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn check_work_of<'a>(
         &self,
         archives: impl IntoIterator<Item = &'a Archive>,

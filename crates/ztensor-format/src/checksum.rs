@@ -69,6 +69,12 @@ impl Checksum {
     }
 
     /// The algorithm's name, the text before the first colon.
+    ///
+    /// ```
+    /// use ztensor_format::Checksum;
+    ///
+    /// assert_eq!(Checksum::Crc32c(0x1234ABCD).algorithm(), "crc32c");
+    /// ```
     #[must_use]
     pub fn algorithm(&self) -> &str {
         match self {

@@ -96,6 +96,12 @@ impl Layout {
     }
 
     /// Whether the data is all elements, row-major.
+    ///
+    /// ```
+    /// use ztensor_format::Layout;
+    ///
+    /// assert!(Layout::Dense.is_dense());
+    /// ```
     #[must_use]
     pub const fn is_dense(self) -> bool {
         matches!(self, Self::Absent | Self::Dense)

@@ -17,6 +17,27 @@ use crate::{Generation, Unsupported, cbor, dtype};
 
 /// One tensor of an [`Archive`](crate::Archive), as the index describes it: a view of the index, as cheap to
 /// copy as a reference.
+///
+/// ```
+/// use ztensor_format::{Archive, Builder, DType, Endianness, Order, Tensor};
+///
+/// # let mut builder = Builder::new();
+/// # builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// # let archive = Archive::from_bytes(builder.to_vec()?)?;
+/// let entry = archive.entry("w").ok_or("no such tensor")?;
+/// assert_eq!((entry.name(), entry.shape().dims()), ("w", &[2][..]));
+/// assert_eq!((entry.dtype(), entry.order()), (Some(DType::F32), Order::RowMajor));
+/// assert_eq!((entry.nbytes(), entry.stored_len()), (Some(8), Some(8)));
+/// println!("at byte {:#x}", entry.offset());
+/// assert_eq!((entry.encoding_name(), entry.endianness()), ("raw", Some(Endianness::Little)));
+/// assert!(entry.layout().is_dense() && entry.layout_name() == "dense");
+/// assert_eq!(entry.checksum().map(|sum| sum.algorithm().to_owned()).as_deref(), Some("crc32c"));
+/// assert!(!entry.has_custom() && entry.has_same_custom(entry) && entry.custom_len() == 0);
+/// // What only files of later generations have.
+/// assert_eq!((entry.object(), entry.component(), entry.object_shape()), (None, None, None));
+/// assert_eq!(entry.storage_dtype(), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
     pub(crate) index: &'a Index,
@@ -24,6 +45,22 @@ pub struct Entry<'a> {
 }
 
 /// A field of an entry that the format gives no meaning.
+///
+/// ```
+/// use ztensor_format::{Archive, Builder, Tensor, TensorOptions, Value};
+///
+/// let mut options = TensorOptions::new().with_custom("scale", 0.5)?;
+/// options.set_custom("axis", 1i64)?; // where the options are kept
+/// let mut builder = Builder::new();
+/// builder.tensor_with("w", Tensor::from_slice(&[1.0f32], &[1])?, options)?;
+///
+/// let archive = Archive::from_bytes(builder.to_vec()?)?;
+/// let fields = archive.entry("w").ok_or("no w")?.custom();
+/// let scale = fields.iter().find(|field| field.key() == "scale").ok_or("no scale")?;
+/// assert_eq!(scale.value(), Value::from(0.5));
+/// assert_eq!(scale.cbor().first(), Some(&0xF9)); // a CBOR float of two bytes
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomField {
     key: String,

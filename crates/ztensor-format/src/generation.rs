@@ -31,7 +31,13 @@ impl Generation {
         }
     }
 
-    /// The same as numbers.
+    /// The version of the format that files of this generation have, as numbers.
+    ///
+    /// ```
+    /// use ztensor_format::Generation;
+    ///
+    /// assert_eq!(Generation::V0_1.version().to_string(), "0.1");
+    /// ```
     #[must_use]
     pub const fn version(self) -> Version {
         match self {

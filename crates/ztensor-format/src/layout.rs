@@ -23,6 +23,12 @@ pub(crate) const FOOTER: u64 = 8;
 /// Section 7: the smallest file, magic, empty array and its size.
 pub(crate) const MIN_FILE: u64 = 17;
 /// Section 4: a field of an entry that the format gives a meaning.
+///
+/// ```
+/// use ztensor_format::Field;
+///
+/// assert_eq!(Field::Checksum.key(), "checksum");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Field {
     /// `name`, text.

@@ -36,6 +36,16 @@ pub(crate) struct About {
 }
 
 /// Another file that has data of this one.
+///
+/// ```no_run
+/// use ztensor_format::Archive;
+///
+/// let archive = Archive::open("model.zt")?;
+/// for shard in archive.shards() {
+///     println!("{}: {} bytes, {}", shard.label(), shard.size(), shard.digest());
+/// }
+/// # Ok::<(), ztensor_format::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shard {
     pub(crate) label: Box<str>,

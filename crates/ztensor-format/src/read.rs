@@ -18,6 +18,15 @@ use crate::manifest::{About, Shard};
 use crate::{BuildError, Entry, Error, Generation, Limits, Result, Rule, UsageError};
 
 /// How to open a file.
+///
+/// ```
+/// use ztensor_format::{Limits, ReadOptions};
+///
+/// let options = ReadOptions::default()
+///     .with_limits(Limits::default())
+///     .with_check_data(true); // hold data against its checksum
+/// assert!(options.check_data);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
@@ -46,6 +55,40 @@ impl ReadOptions {
 
 /// An open `.zt` file: a list of its tensors, whose data is read on demand. Cheap to clone, and
 /// shared between threads freely.
+///
+/// ```
+/// use ztensor_format::{
+///     Archive, Builder, Bytes, Outcome, ReadOptions, Source, Tensor, VerifyOptions,
+/// };
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.zt");
+/// # let mut builder = Builder::new();
+/// # builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// # builder.write_file(&path)?;
+/// let archive = Archive::open(&path)?;
+/// assert_eq!((archive.len(), archive.is_empty()), (1, false));
+/// println!("version {}, {} bytes", archive.version(), archive.file_len());
+/// assert_eq!(archive.generation().version(), archive.version());
+/// let entry = archive.entry("w").ok_or("no such tensor")?;
+///
+/// let mut bytes = [0; 8];
+/// archive.read_into(entry, &mut bytes)?; // into a buffer of your own
+/// let data = archive.data(entry)?; // or as a source, in windows of any size
+/// assert_eq!(data.read(4..8)?, &1.5f32.to_le_bytes()[..]);
+/// assert_eq!(archive.stored(entry)?.size(), 8); // as it is in the file
+///
+/// let report = archive.verify(&VerifyOptions::default())?;
+/// assert!(!report.has_failed());
+/// assert_eq!(archive.verify_entry(entry)?.outcome, Outcome::Ok);
+/// assert!(archive.file().is_some()); // the file that is read
+///
+/// // Any source of bytes will do: memory, a map, an object store.
+/// let bytes = Bytes::from(std::fs::read(&path)?);
+/// let archive = Archive::from_source(bytes, &ReadOptions::default())?;
+/// assert!(archive.entry("w").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Archive {
     pub(crate) source: Arc<dyn Source>,
@@ -147,6 +190,12 @@ impl Archive {
     }
 
     /// How many tensors there are.
+    ///
+    /// ```
+    /// # let archive = ztensor_format::Archive::from_bytes(ztensor_format::Builder::new().to_vec()?)?;
+    /// assert_eq!((archive.len(), archive.is_empty()), (0, true));
+    /// # Ok::<(), ztensor_format::Error>(())
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         self.entry_count()
@@ -178,6 +227,14 @@ impl Archive {
 
     /// The file's own attributes, in file order, which files of 0.1 have none of. They are decoded
     /// with every call.
+    ///
+    /// ```no_run
+    /// let archive = ztensor_format::Archive::open("model.zt")?;
+    /// for attribute in archive.metadata() {
+    ///     println!("{}: {:?}", attribute.key(), attribute.value());
+    /// }
+    /// # Ok::<(), ztensor_format::Error>(())
+    /// ```
     #[must_use]
     pub fn metadata(&self) -> Vec<CustomField> {
         #[cfg(feature = "generations")]
@@ -187,6 +244,13 @@ impl Archive {
     }
 
     /// The attribute with this key. All are decoded to find it.
+    ///
+    /// ```no_run
+    /// let archive = ztensor_format::Archive::open("model.zt")?;
+    /// let architecture = archive.metadata_entry("architecture");
+    /// println!("{:?}", architecture.map(|attribute| attribute.value()));
+    /// # Ok::<(), ztensor_format::Error>(())
+    /// ```
     #[must_use]
     pub fn metadata_entry(&self, key: &str) -> Option<CustomField> {
         let mut fields = self.metadata().into_iter();
@@ -194,6 +258,12 @@ impl Archive {
     }
 
     /// `version` as a file of generation 1 has it, such as `1.2.0`.
+    ///
+    /// ```no_run
+    /// let archive = ztensor_format::Archive::open("model.zt")?;
+    /// println!("{:?}, written by {:?}", archive.version_text(), archive.generator());
+    /// # Ok::<(), ztensor_format::Error>(())
+    /// ```
     #[cfg(feature = "generations")]
     #[must_use]
     pub fn version_text(&self) -> Option<&str> {
@@ -201,6 +271,12 @@ impl Archive {
     }
 
     /// What a file of version 1.0 says about its writer.
+    ///
+    /// ```no_run
+    /// let archive = ztensor_format::Archive::open("model.zt")?;
+    /// println!("written by {}", archive.generator().unwrap_or("an unnamed writer"));
+    /// # Ok::<(), ztensor_format::Error>(())
+    /// ```
     #[cfg(feature = "generations")]
     #[must_use]
     pub fn generator(&self) -> Option<&str> {
@@ -208,6 +284,13 @@ impl Archive {
     }
 
     /// The other files that have data of this one, in generation 2.
+    ///
+    /// ```no_run
+    /// let archive = ztensor_format::Archive::open("model.zt")?;
+    /// let total: u64 = archive.shards().iter().map(|shard| shard.size()).sum();
+    /// println!("{total} bytes in other files");
+    /// # Ok::<(), ztensor_format::Error>(())
+    /// ```
     #[cfg(feature = "generations")]
     #[must_use]
     pub fn shards(&self) -> &[Shard] {
@@ -215,6 +298,14 @@ impl Archive {
     }
 
     /// Whether the file has no list of tensors, only data for another file.
+    ///
+    /// ```no_run
+    /// let archive = ztensor_format::Archive::open("model.zt")?;
+    /// if archive.is_data_shard() {
+    ///     println!("open the file that lists its tensors instead");
+    /// }
+    /// # Ok::<(), ztensor_format::Error>(())
+    /// ```
     #[cfg(feature = "generations")]
     #[must_use]
     pub fn is_data_shard(&self) -> bool {

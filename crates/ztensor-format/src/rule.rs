@@ -7,6 +7,15 @@ rules! {
     ///
     /// Sections are those of the zTensor specification, version 0.1.0; rules named `Cbor` are those
     /// of RFC 8949 for well-formed data. Rules of later generations say which.
+    ///
+    /// ```
+    /// use ztensor_format::Archive;
+    ///
+    /// let error = Archive::from_bytes(vec![0xA5; 200]).unwrap_err();
+    /// let rule = error.rule().map(|rule| rule.id());
+    /// assert_eq!(rule, Some("ztensor.magic"));
+    /// assert_eq!(error.rule_id(), rule);
+    /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum Rule {
@@ -418,6 +427,14 @@ rules! {
 
 rules! {
     /// What a well-formed file has that this crate can't interpret.
+    ///
+    /// ```
+    /// use ztensor_format::Unsupported;
+    ///
+    /// let what = Unsupported::DType { name: "f4".into() };
+    /// assert_eq!(what.id(), "ztensor.dtype");
+    /// assert!(Unsupported::IDS.contains(&what.id()));
+    /// ```
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum Unsupported {

@@ -36,6 +36,27 @@ const MAX_FILE: u64 = i64::MAX as u64;
 /// builder.tensor_with("samples", Tensor::from_slice(&[1i16, 2], &[2])?, options)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// Fields of your own, as values or as CBOR, and options for all that comes:
+///
+/// ```
+/// use ztensor_format::{Algorithm, Builder, Bytes, DType, Shape, TensorOptions, TensorSpec};
+///
+/// let mut options = TensorOptions::new().with_zstd(3).with_custom_cbor("axis", &[0x01][..])?;
+/// options.set_custom("scale", 0.5)?;
+/// assert!(options.set_custom("shape", 1i64).is_err()); // the format has that field
+/// assert!(options.set_custom_cbor("bias", &[0xFB][..]).is_err()); // a float without its bytes
+/// assert!(options.is_compressed() && !options.clone().with_raw().is_compressed());
+/// assert_eq!(options.checksum(), Algorithm::Crc32c);
+///
+/// let mut builder = Builder::new();
+/// builder.defaults(TensorOptions::new().with_checksum(Algorithm::Sha256));
+/// let spec = TensorSpec::new(DType::F32, Shape::new(&[256])?);
+/// let zeros = Bytes::from_static(&[0; 1024]);
+/// builder.deferred_with("w", spec, zeros, options)?; // has options of its own
+/// assert!(builder.to_vec()?.len() < 1024);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct TensorOptions {
     /// The level of zstd, `None` for raw.
@@ -171,6 +192,35 @@ impl TensorOptions {
 /// assert_eq!(builder.encoded_len()?, builder.to_vec()?.len() as u64);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// To a file, to any writer, and a copy that names tensors anew:
+///
+/// ```
+/// use ztensor_format::{Archive, Builder, Bytes, DType, Shape, Tensor, TensorSpec, WriteOptions};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.zt");
+/// let mut builder = Builder::new();
+/// builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// let spec = TensorSpec::new(DType::F32, Shape::new(&[2])?);
+/// builder.deferred("b", spec, Bytes::from_static(&[0; 8]))?; // any source
+/// builder.write_file(&path)?;
+/// let once = WriteOptions::default().with_create_new(true);
+/// assert!(builder.write_file_with(&path, &once).is_err()); // there is a file
+///
+/// let mut out = Vec::new();
+/// builder.write_to(&mut out)?;
+/// assert_eq!(out.len() as u64, builder.encoded_len()?);
+/// builder.write_to_with(std::io::sink(), &WriteOptions::default().with_threads(1))?;
+///
+/// let archive = Archive::open(&path)?;
+/// let mut copy = Builder::like(&archive)?;
+/// for entry in archive.entries() {
+///     copy.copy_as(format!("layer.{}", entry.name()), &archive, entry)?;
+/// }
+/// assert!(Archive::from_bytes(copy.to_vec()?)?.entry("layer.b").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Builder {
     defaults: TensorOptions,
@@ -242,6 +292,8 @@ impl Builder {
     }
 
     /// How tensors are stored that are added from here on without options of their own.
+    ///
+    /// See [`TensorOptions`].
     pub fn defaults(&mut self, options: TensorOptions) -> &mut Self {
         self.defaults = options;
         self
@@ -285,6 +337,8 @@ impl Builder {
     ///
     /// # Errors
     /// As [`deferred`](Self::deferred), and where the options don't fit the tensor or each other.
+    ///
+    /// See [`TensorOptions`].
     pub fn deferred_with(
         &mut self,
         name: impl Into<String>,

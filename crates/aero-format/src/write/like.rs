@@ -6,6 +6,18 @@ use crate::{Archive, Result, Style};
 impl Builder {
     /// Writes as another file's writer did: with its hashes, pages, shards and compression. What is
     /// set later overrides it.
+    ///
+    /// ```
+    /// use aero_format::{Archive, Builder, Style};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.ihsh(true);
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// let mut copy = Builder::new();
+    /// copy.style(Style::of(&archive));
+    /// assert_eq!(copy.to_vec()?, builder.to_vec()?);
+    /// # Ok::<(), aero_format::Error>(())
+    /// ```
     pub fn style(&mut self, style: Style) -> &mut Self {
         if let Some(bytes) = style.shard_bytes {
             self.max_shard_bytes(bytes);

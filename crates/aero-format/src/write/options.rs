@@ -41,6 +41,17 @@ impl TensorOptions {
     }
 
     /// The flags of the tensor.
+    ///
+    /// ```
+    /// use aero_format::{Archive, Builder, Tensor, TensorOptions};
+    ///
+    /// let mut builder = Builder::new();
+    /// let options = TensorOptions::new().with_flags(5);
+    /// builder.tensor_with("w", Tensor::from_slice(&[1.0f32], &[1])?, options)?;
+    /// let archive = Archive::from_bytes(builder.to_vec()?)?;
+    /// assert_eq!(archive.entry("w").ok_or("no w")?.flags(), 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_flags(mut self, flags: u64) -> Self {
         self.flags = flags;
@@ -69,6 +80,15 @@ impl TensorOptions {
     ///
     /// # Errors
     /// As [`with_extra`](Self::with_extra).
+    ///
+    /// ```
+    /// use aero_format::TensorOptions;
+    ///
+    /// let mut options = TensorOptions::new();
+    /// options.set_extra("author", "me")?;
+    /// assert!(options.set_extra("name", "w").is_err()); // the format has that key
+    /// # Ok::<(), aero_format::Error>(())
+    /// ```
     pub fn set_extra(&mut self, key: impl Into<String>, value: impl Into<Value>) -> Result<()> {
         let (key, value) = (key.into(), value.into());
         if FIELDS.contains(&&*key) && key != "quant_params" {

@@ -45,7 +45,7 @@ impl Builder {
         self.layout_with(shards, true, hashed)
     }
 
-    /// The same with hashes that are known. Without `weights` only the index is written.
+    /// Places everything with hashes that are known. Without `weights` only the index is written.
     pub(super) fn layout_with(
         &self,
         shards: &[Shard],

@@ -20,14 +20,40 @@ impl Builder {
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file); a set that was there is as it was.
+    ///
+    /// ```
+    /// use aero_format::{Builder, Tensor, WriteOptions};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.aeroset.json");
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+    /// assert_eq!(builder.set_files(&path).len(), 2); // index.aero and part-000.aero
+    /// builder.write_set(&path)?;
+    /// assert!(builder.stale_files(&path).is_empty()); // nothing that writing it again would delete
+    /// builder.write_set_with(&path, &WriteOptions::default().with_durable(false))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn write_set(&self, path: impl AsRef<std::path::Path>) -> Result<()> {
         self.write_set_with(path, &WriteOptions::default())
     }
 
-    /// The same with options.
+    /// Writes a set as [`write_set`](Self::write_set) does, with `options`.
     ///
     /// # Errors
     /// As [`write_set`](Self::write_set), or a stop on request.
+    ///
+    /// ```
+    /// use aero_format::{Builder, WriteOptions};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.aeroset.json");
+    /// let mut builder = Builder::new();
+    /// builder.write_set(&path)?;
+    /// let once = WriteOptions::default().with_create_new(true);
+    /// assert!(builder.write_set_with(&path, &once).is_err()); // there is a set
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn write_set_with(
         &self,
         path: impl AsRef<std::path::Path>,
@@ -85,6 +111,25 @@ impl Builder {
 
     /// The parts of the set that is at `path` now which [`write_set`](Self::write_set) would leave without
     /// a set: it deletes them, unless data is read from them.
+    ///
+    /// ```
+    /// use aero_format::{Builder, Tensor};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.aeroset.json");
+    /// let one = |name: &str| -> Result<Builder, Box<dyn std::error::Error>> {
+    ///     let mut builder = Builder::new();
+    ///     builder.max_shard_bytes(4).max_part_shards(1);
+    ///     builder.tensor(name, Tensor::from_slice(&[1.0f32], &[1])?)?;
+    ///     Ok(builder)
+    /// };
+    /// let mut two = one("a")?;
+    /// two.tensor("b", Tensor::from_slice(&[2.0f32], &[1])?)?;
+    /// two.write_set(&path)?;
+    /// let stale = one("a")?.stale_files(&path); // a set of one part where there are two
+    /// assert_eq!(stale, [folder.path().join("part-001.aero")]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stale_files(&self, path: impl AsRef<std::path::Path>) -> Vec<std::path::PathBuf> {
         let path = path.as_ref();
         let Ok(old) = crate::Set::open(path) else {
@@ -104,6 +149,16 @@ impl Builder {
 
     /// The files that [`write_set`](Self::write_set) puts beside the JSON at `path`, whatever its
     /// name: two sets in one folder would write the same ones.
+    ///
+    /// ```
+    /// use aero_format::{Builder, Tensor};
+    ///
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+    /// let files = builder.set_files("model.aeroset.json");
+    /// assert!(files.iter().any(|file| file.ends_with("part-000.aero")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_files(&self, path: impl AsRef<std::path::Path>) -> Vec<std::path::PathBuf> {
         let path = path.as_ref();
         let per_part = usize::try_from(self.options.max_part_shards).unwrap_or(usize::MAX);

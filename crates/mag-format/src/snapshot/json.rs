@@ -2,7 +2,7 @@
 //! the text nor its nesting decides how much memory or stack it takes.
 //!
 //! It is what Python's `json` writes: beside JSON proper the numbers `NaN`, `Infinity` and
-//! `-Infinity`, integers of any size, and a key that is there twice.
+//! `-Infinity`, integers of any size, and duplicate keys.
 
 #![deny(clippy::arithmetic_side_effects)]
 

@@ -146,7 +146,7 @@ struct Document<'a> {
     size: u64,
 }
 
-/// The keys of an object that were met, to find one that is there twice.
+/// The keys of an object that were met, to find duplicates.
 #[derive(Default)]
 struct Keys {
     known: u8,

@@ -191,7 +191,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Checks that every string is UTF-8 and none is there twice.
+    /// Checks that every string is UTF-8 and none a duplicate.
     fn check(&self, start: u64) -> Result<()> {
         let place = |position: usize| {
             let offset = self.offsets.get(position).copied().unwrap_or(0);

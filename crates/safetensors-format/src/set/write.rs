@@ -69,6 +69,19 @@ impl Builder {
     ///
     /// # Errors
     /// As [`write_set`](Self::write_set), or a stop on request.
+    ///
+    /// ```
+    /// use safetensors_format::{Builder, Tensor, WriteOptions};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.safetensors.index.json");
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+    /// let once = WriteOptions::default().with_create_new(true);
+    /// builder.write_set_with(&path, &once)?;
+    /// assert!(builder.write_set_with(&path, &once).is_err()); // there is a set
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn write_set_with(&self, path: impl AsRef<Path>, options: &WriteOptions<'_>) -> Result<()> {
         let path = path.as_ref();
         let shards = self.shards();
@@ -98,6 +111,14 @@ impl Builder {
     ///
     /// # Errors
     /// [`BuildError::SetName`].
+    ///
+    /// ```
+    /// use safetensors_format::Builder;
+    ///
+    /// let files = Builder::new().set_files("model.safetensors.index.json")?;
+    /// println!("{files:?}");
+    /// # Ok::<(), safetensors_format::Error>(())
+    /// ```
     pub fn set_files(&self, path: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
         let path = path.as_ref();
         let names = shard_names(path, self.shards().len())?;
@@ -106,6 +127,21 @@ impl Builder {
 
     /// The shards of the set that is at `path` now which [`write_set`](Self::write_set) would leave
     /// without an index: it deletes them, unless data is read from them.
+    ///
+    /// ```
+    /// use safetensors_format::{Builder, Tensor};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.safetensors.index.json");
+    /// let mut two = Builder::new();
+    /// two.tensor("a", Tensor::from_slice(&[1.0f32], &[1])?)?;
+    /// two.tensor("b", Tensor::from_slice(&[2.0f32], &[1])?)?;
+    /// two.max_shard_bytes(4).write_set(&path)?;
+    /// let mut one = Builder::new();
+    /// one.tensor("a", Tensor::from_slice(&[1.0f32], &[1])?)?;
+    /// assert!(!one.stale_files(&path).is_empty()); // the shards of the set of two
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stale_files(&self, path: impl AsRef<Path>) -> Vec<PathBuf> {
         let path = path.as_ref();
         let (Ok(old), Ok(new)) = (Set::open(path), self.set_files(path)) else {
@@ -123,6 +159,8 @@ impl Builder {
     }
 
     /// Size of all files of the set in bytes, but for the index.
+    ///
+    /// [`max_shard_bytes`](Self::max_shard_bytes) has an example.
     ///
     /// # Errors
     /// As [`encoded_len`](Self::encoded_len).

@@ -50,6 +50,22 @@ pub struct Cast<S> {
 
 /// How many elements a [`Cast`] changed, over all bytes read through it so far. A count that
 /// reaches `usize::MAX` stays there: where addresses have 32 bits, elements may be more.
+///
+/// ```
+/// use tensor_core::{Bytes, Cast, DType, Source};
+///
+/// assert!(Cast::<Bytes>::is_supported(DType::F32, DType::F16));
+/// assert!(!Cast::<Bytes>::is_supported(DType::Opaque, DType::F16));
+///
+/// let floats = [1.0f32, 0.1, 70000.0, 1e-9].map(f32::to_le_bytes).concat();
+/// let cast = Cast::new(Bytes::from(floats), DType::F32, DType::F16)?;
+/// let counts = cast.counts();
+/// cast.read(0..cast.size())?;
+/// assert_eq!(counts.rounded(), 1); // 0.1
+/// assert_eq!(counts.overflowed(), 1); // 70000 is infinity as f16
+/// assert_eq!(counts.underflowed(), 1); // 1e-9 is zero as f16
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct CastCounts {
     rounded: AtomicUsize,
@@ -78,6 +94,13 @@ impl CastCounts {
 
 impl<S: Source> Cast<S> {
     /// Whether values of `from` can be cast to `to`.
+    ///
+    /// ```
+    /// use tensor_core::{Bytes, Cast, DType};
+    ///
+    /// assert!(Cast::<Bytes>::is_supported(DType::F32, DType::BF16));
+    /// assert!(!Cast::<Bytes>::is_supported(DType::C64, DType::F32));
+    /// ```
     #[must_use]
     pub fn is_supported(from: DType, to: DType) -> bool {
         from.is_number() && to.is_number()

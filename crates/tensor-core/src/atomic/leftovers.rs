@@ -58,6 +58,18 @@ impl Leftover {
     ///
     /// # Errors
     /// What the operating system says.
+    ///
+    /// ```
+    /// use tensor_core::Leftover;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let folder = folder.path();
+    /// for leftover in Leftover::find(folder)? {
+    ///     leftover.remove()?;
+    /// }
+    /// assert!(Leftover::find(folder)?.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn remove(&self) -> io::Result<()> {
         std::fs::remove_file(&self.path)
     }

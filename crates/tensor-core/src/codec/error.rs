@@ -37,6 +37,56 @@ pub trait Named: fmt::Debug + fmt::Display + Send + Sync + 'static {
 
 /// Why a file could not be read, verified or written: what every codec's `Error` is, with the
 /// words of its format.
+///
+/// A codec names its rules, and has its error:
+///
+/// ```
+/// use tensor_core::codec::{Format, rules};
+/// use tensor_core::{At, Kind};
+///
+/// rules! {
+///     /// What a file can break.
+///     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///     pub enum Rule {
+///         /// It starts with `BOX!`.
+///         #[rule("box.magic", "starts with {got:02x?} instead of \"BOX!\"")]
+///         Magic {
+///             /// The first bytes.
+///             got: [u8; 4],
+///         },
+///     }
+/// }
+/// rules! {
+///     /// What can't be interpreted.
+///     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///     pub enum Unsupported {
+///         /// A version to come.
+///         #[rule("box.version", "a later version")]
+///         Version,
+///     }
+/// }
+/// /// The format.
+/// #[derive(Debug)]
+/// pub struct Boxed;
+/// impl Format for Boxed {
+///     const NAME: &'static str = "box";
+///     const TRUNCATED: &'static str = "box.truncated";
+///     type Rule = Rule;
+///     type Unsupported = Unsupported;
+///     type Build = std::fmt::Error;
+/// }
+/// type Error = tensor_core::codec::Error<Boxed>;
+///
+/// let error = Error::invalid(Rule::Magic { got: *b"ZIP!" }, At::new(0, "magic"));
+/// assert_eq!((error.kind(), error.rule_id()), (Kind::Invalid, Some("box.magic")));
+/// assert_eq!(error.rule(), Some(&Rule::Magic { got: *b"ZIP!" }));
+/// assert_eq!(error.at(), Some(At::new(0, "magic")));
+///
+/// let error = Error::unsupported(Unsupported::Version, At::new(4, "version"));
+/// let error = error.of_tensor("w").in_file("model.box".as_ref());
+/// assert_eq!((error.kind(), error.tensor()), (Kind::Unsupported, Some("w")));
+/// assert!(error.to_string().starts_with("model.box: "));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error<F: Format> {
@@ -148,7 +198,7 @@ impl<F: Format> Error<F> {
         }
     }
 
-    /// The same error about a tensor, unless it names one.
+    /// Says which tensor the error is about, unless it names one.
     #[cold]
     #[must_use]
     pub fn of_tensor(mut self, name: &str) -> Self {
@@ -167,7 +217,7 @@ impl<F: Format> Error<F> {
         }
     }
 
-    /// The same error about the file at `path`, unless it names a path.
+    /// Says which file the error is about, unless it names a path.
     #[cfg(feature = "std")]
     #[cold]
     #[must_use]

@@ -101,7 +101,7 @@ impl Model {
 }
 
 impl ModelTensor {
-    /// The same tensor under another name, which [`Model::tensors`] of another model can take.
+    /// This tensor under another name, which [`Model::tensors`] of another model can take.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         let name = name.into();

@@ -43,7 +43,7 @@ impl Model {
     /// have one name; else no data is read.
     ///
     /// # Errors
-    /// [`Error::Usage`] with each tensor and key that is there twice and must not be, and where from; what
+    /// [`Error::Usage`] with each duplicate tensor and key where none may be, and where from; what
     /// reading data fails with.
     ///
     /// ```

@@ -13,6 +13,44 @@ use crate::{Archive, Entry, Error, Format, Result};
 
 /// What all formats have in common: metadata, and tensors whose data stays in its file until it
 /// is pulled.
+///
+/// Change it before it is written:
+///
+/// ```
+/// use tensorfmt::convert::{Model, ModelTensor, Options};
+/// use tensorfmt::{Archive, Bytes, DType, Shape, Tensor, TensorSpec, Value, WriteOptions};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.safetensors");
+/// let mut model = Model::new();
+/// model.tensor("layer.10", Tensor::from_slice(&[0.5f32, 1.5], &[1, 2])?);
+/// model.tensor("layer.2", Tensor::from_slice(&[2.5f32, 3.5], &[1, 2])?);
+/// let spec = TensorSpec::new(DType::F32, Shape::new(&[2])?);
+/// model.deferred("head", spec, Bytes::from_static(&[0; 8]))?; // any source
+/// model.retain(|name| name.starts_with("layer"));
+/// model.rename(|name| name.replace("layer", "block"))?;
+/// model.sort(); // 2 before 10
+/// model.set_metadata("format", "pt");
+/// model.set_metadata("scratch", "x");
+/// model.drop_metadata(|key| key == "scratch");
+/// model.cast("norms", DType::BF16, |name| name == "block.2");
+/// assert_eq!(model.keep_dtype(|name| name == "block.10"), 1);
+/// model.transpose(|name| name == "block.10")?;
+/// model.save(&path, &Options::default(), &WriteOptions::default())?;
+///
+/// let archive = Archive::open(&path)?;
+/// let names: Vec<&str> = archive.entries().map(|entry| entry.name()).collect();
+/// assert_eq!(names, ["block.2", "block.10"]);
+/// assert_eq!(archive.metadata_value("format"), Some(Value::from("pt")));
+///
+/// // Of a file: all for its own format or another one, or all but the tensors.
+/// let same = Model::of_for(&archive, tensorfmt::convert::Target::Mag);
+/// assert_eq!(same.tensors.len(), 2);
+/// let mut one = Model::about(&archive);
+/// one.tensors = ModelTensor::of(&archive, archive.entry("block.2"));
+/// assert_eq!(one.tensors.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     /// The format that it was read from, if it was.
@@ -50,6 +88,22 @@ pub struct Model {
 }
 
 /// One tensor of a [`Model`].
+///
+/// ```
+/// use tensorfmt::convert::Model;
+/// use tensorfmt::{DType, Order, Source, Tensor};
+///
+/// let mut model = Model::new();
+/// let matrix = Tensor::from_slice(&[1u8, 3, 2, 4], &[2, 2])?.with_order(Order::ColumnMajor);
+/// model.tensor("m", matrix);
+/// let tensor = model.tensors[0].clone().named("matrix");
+/// assert_eq!((tensor.name(), tensor.dtype()), ("matrix", Some(DType::U8)));
+/// assert_eq!((tensor.shape().dims(), tensor.order()), (&[2, 2][..], Order::ColumnMajor));
+/// assert_eq!(tensor.data()?.read(0..4)?, &[1, 3, 2, 4][..]); // as stored
+/// assert_eq!(tensor.rows()?.read(0..4)?, &[1, 2, 3, 4][..]); // last dim fastest
+/// assert!(tensor.attributes().is_empty()); // what only its format says
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct ModelTensor {
     /// The name; see [`Model::rename`].
@@ -215,6 +269,23 @@ impl Model {
 
 /// Makes the [`ModelTensor`]s of an archive one by one, for work over more tensors than are to be held at
 /// once.
+///
+/// ```
+/// use tensorfmt::Archive;
+/// use tensorfmt::convert::Tensors;
+///
+/// # let mut builder = tensorfmt::mag::Builder::new();
+/// # builder.tensor("w", tensorfmt::Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+/// # let archive = Archive::from_bytes(builder.to_vec()?)?;
+/// let tensors = Tensors::new(&archive); // `described` also says what only the format does
+/// for entry in archive.entries() {
+///     assert_eq!(tensors.get(entry).data()?.size(), 8);
+/// }
+/// let described = Tensors::described(&archive);
+/// let entry = archive.entry("w").ok_or("no w")?;
+/// println!("{:?}", described.get(entry).attributes());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Tensors<'a> {
     archive: &'a Archive,
@@ -230,7 +301,7 @@ impl<'a> Tensors<'a> {
         Self::with(archive, About::Values)
     }
 
-    /// The same with all that is said about a tensor, as [`ModelTensor::attributes`] tells.
+    /// Those of `archive`, with all that is said about a tensor, as [`ModelTensor::attributes`] tells.
     #[must_use]
     pub fn described(archive: &'a Archive) -> Self {
         Self::with(archive, About::Elsewhere)

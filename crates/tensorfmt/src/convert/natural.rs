@@ -1,6 +1,14 @@
 use std::cmp::Ordering;
 
 /// The order in which people list names: part by part, numbers by their value.
+///
+/// ```
+/// use tensorfmt::convert::natural;
+///
+/// let mut names = ["layer.10.w", "layer.2.w"];
+/// names.sort_by(|a, b| natural(a, b));
+/// assert_eq!(names, ["layer.2.w", "layer.10.w"]);
+/// ```
 #[must_use]
 pub fn natural(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a, b);

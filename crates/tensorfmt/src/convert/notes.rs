@@ -7,6 +7,14 @@ use super::{CastReport, Layout, ModelTensor, Options};
 use crate::codec::{Capabilities, Native, Prepared};
 
 /// What became of an option that was asked for: it changed all that it could, a part, or nothing.
+///
+/// ```
+/// use tensorfmt::convert::Note;
+///
+/// let note = Note::new("promote_scalars", 0, 3, "no tensor is a scalar");
+/// assert!(note.is_idle());
+/// assert_eq!(note.to_string(), "`promote_scalars` changed nothing: no tensor is a scalar");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Note {
