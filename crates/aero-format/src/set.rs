@@ -93,6 +93,7 @@ impl Set {
     }
 
     /// Opens the set whose JSON is at `path`, with what opens the addresses that it names.
+    /// [`from_parts`](Self::from_parts) has an example.
     ///
     /// # Errors
     /// As [`open`](Self::open), and what `links` fails with.
@@ -105,6 +106,35 @@ impl Set {
     }
 
     /// Opens the set whose JSON is `source`, called `name`: all other files come from `parts`.
+    ///
+    /// ```
+    /// use std::path::PathBuf;
+    /// use std::sync::Arc;
+    /// use aero_format::{Builder, FileSource, ReadOptions, Set, Source, SourceError, Tensor};
+    /// use tensor_core::Parts;
+    ///
+    /// /// A folder that knows its files by other names.
+    /// struct Renamed(PathBuf);
+    ///
+    /// impl Parts for Renamed {
+    ///     fn open(&self, name: &str) -> Result<Option<Arc<dyn Source>>, SourceError> {
+    ///         let path = self.0.join(name.replace(".part", ""));
+    ///         Ok(Some(Arc::new(FileSource::open(path)?)))
+    ///     }
+    /// }
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("m.aeroset.json");
+    /// # let mut builder = Builder::new();
+    /// # builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// # builder.write_set(&path)?;
+    /// let parts = Arc::new(Renamed(folder.path().into()));
+    /// let (json, options) = (FileSource::open(&path)?, ReadOptions::default());
+    /// let set = Set::from_parts("m.aeroset.json", json, parts.clone(), &options)?;
+    /// assert_eq!(set.entries().len(), 1);
+    /// // All files of this folder, and `parts` only for addresses over http(s).
+    /// assert_eq!(Set::open_linked(&path, parts, &options)?.entries().len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// What JSON or index break, or what `parts` fails with.

@@ -154,6 +154,33 @@ impl Set {
 
     /// Opens the set whose index is `source`, called `name`: the shards come from `parts`.
     ///
+    /// ```
+    /// use std::path::PathBuf;
+    /// use std::sync::Arc;
+    /// use safetensors_format::{Builder, FileSource, ReadOptions, Set, Source, SourceError, Tensor};
+    /// use tensor_core::Parts;
+    ///
+    /// /// A folder that knows its files by other names.
+    /// struct Renamed(PathBuf);
+    ///
+    /// impl Parts for Renamed {
+    ///     fn open(&self, name: &str) -> Result<Option<Arc<dyn Source>>, SourceError> {
+    ///         let path = self.0.join(name.replace(".part", ""));
+    ///         Ok(Some(Arc::new(FileSource::open(path)?)))
+    ///     }
+    /// }
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("m.safetensors.index.json");
+    /// # let mut builder = Builder::new();
+    /// # builder.tensor("w", Tensor::from_slice(&[1.0f32, 2.0], &[2])?)?;
+    /// # builder.write_set(&path)?;
+    /// let parts = Renamed(folder.path().into());
+    /// let (json, options) = (FileSource::open(&path)?, ReadOptions::default());
+    /// let set = Set::from_parts("m.safetensors.index.json", json, &parts, &options)?;
+    /// assert_eq!(set.entries().len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`open`](Self::open), and what `parts` fails with.
     pub fn from_parts(

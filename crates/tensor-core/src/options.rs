@@ -35,6 +35,10 @@ pub type Progress<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 ///     .with_threads(1) // read in rising order, as a disk likes it
 ///     .with_progress(&progress);
 /// assert!(options.strict && options.threads == 1 && options.progress.is_some());
+///
+/// // Each check as it is made, instead of a list of all of them at the end.
+/// let told = |item: &tensor_core::Item| println!("{item}");
+/// assert!(options.with_items(&told).items.is_some());
 /// ```
 #[derive(Clone, Copy, Default)]
 #[non_exhaustive]

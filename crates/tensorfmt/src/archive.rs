@@ -224,6 +224,7 @@ impl Archive {
     }
 
     /// Opens the file at `path`; where it is a set that names addresses over http(s), `links` opens those.
+    /// [`Elsewhere`](crate::Elsewhere) of the feature `remote` has an example.
     ///
     /// # Errors
     /// As [`open`](Self::open), and what `links` fails with.

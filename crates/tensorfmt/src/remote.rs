@@ -18,6 +18,23 @@ use crate::{Archive, ReadOptions, Result};
 /// assert!(!parts.follows() && parts.following().follows());
 /// # Ok::<(), tensorfmt::tensor_remote::RemoteError>(())
 /// ```
+///
+/// A set on this disk may name addresses, which are asked for only if the caller says so:
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use tensorfmt::{Archive, Elsewhere, ReadOptions, Remote, RemoteOptions};
+///
+/// let remote = Remote::new(RemoteOptions::default())?;
+/// let links = Elsewhere::linked(&remote);
+/// let options = ReadOptions::default();
+/// let set = Archive::open_linked("model.aeroset.json", Arc::new(links.clone()), &options)?;
+/// println!("{} tensors", set.len());
+/// for address in links.take_unmarked() {
+///     eprintln!("{address}: a change while it is read would not be noticed");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Elsewhere {
     remote: Remote,
@@ -145,8 +162,19 @@ impl Archive {
         Self::open_address_with(&address.parse()?, remote, &ReadOptions::default())
     }
 
-    /// The same with options. To go to addresses that a set names, open it with
-    /// [`open_parts`](Self::open_parts) and [`Elsewhere::following`].
+    /// Opens the object at an address that the user named, with `options`. To go to addresses that a set
+    /// names, open it with [`open_parts`](Self::open_parts) and [`Elsewhere::following`].
+    ///
+    /// ```no_run
+    /// use tensorfmt::{Archive, ReadOptions, Remote, RemoteOptions};
+    ///
+    /// let remote = Remote::new(RemoteOptions::default())?;
+    /// let options = ReadOptions::default().with_check_data(true);
+    /// let address = "https://example.org/model.zt".parse()?;
+    /// let archive = Archive::open_address_with(&address, &remote, &options)?;
+    /// println!("{archive}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`open_address`](Self::open_address).

@@ -367,3 +367,27 @@ fn strict_verification_warns_of_what_is_tolerated() {
     assert!(warnings("byte_endianness").contains("means nothing"));
     assert!(warnings("gap").contains("unused bytes"));
 }
+
+/// More tensors than are checked before what was found is told: each is told once, in its place.
+#[test]
+fn very_many_tensors_are_verified_in_their_order() {
+    let mut builder = Builder::new();
+    for at in 0..40_000u32 {
+        let tensor = Tensor::from_slice(&[at], &[1]).unwrap();
+        builder.tensor(format!("{at}"), tensor).unwrap();
+    }
+    let archive = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
+    let report = archive.verify(&VerifyOptions::default()).unwrap();
+    assert_eq!(report.items.len(), 40_001);
+    for (at, item) in report.items.iter().take(40_000).enumerate() {
+        assert_eq!(item.item, format!("{at}"));
+        assert_eq!(item.outcome, Outcome::Ok);
+    }
+    let told = std::sync::Mutex::new(Vec::new());
+    let tell = |item: &ztensor_format::Item| told.lock().unwrap().push(item.clone());
+    let rest = archive
+        .verify(&VerifyOptions::default().with_items(&tell))
+        .unwrap();
+    assert!(rest.items.is_empty());
+    assert_eq!(told.into_inner().unwrap(), report.items);
+}
