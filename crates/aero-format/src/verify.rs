@@ -70,6 +70,7 @@ impl Archive {
         }))
     }
 
+    // Long since it says what each part of the file is held against, in their order.
     pub(crate) fn verify_into(
         &self,
         report: &mut Report,

@@ -69,15 +69,17 @@ mod options;
 mod parts;
 #[cfg(feature = "remote")]
 mod remote;
+mod select;
 mod work;
 
-pub use archive::{Archive, Entry, Select};
+pub use archive::{Archive, Entry};
 pub use error::Error;
 pub use format::Format;
 pub use json::to_json;
 pub use options::ReadOptions;
 #[cfg(feature = "remote")]
 pub use remote::Elsewhere;
+pub use select::Select;
 #[cfg(feature = "mmap")]
 pub use tensor_core::MappedFile;
 pub use tensor_core::{

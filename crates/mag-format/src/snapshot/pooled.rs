@@ -22,6 +22,7 @@ const CHECKSUMMED: u64 = 20;
 const DESCRIPTOR: u64 = 24;
 
 /// Parses the file behind magic and version, where the cursor stands.
+// Long since it goes through the parts of the file in their order, each with rules of its own.
 pub(crate) fn parse(
     source: &dyn Source,
     mut cursor: Cursor<'_>,
