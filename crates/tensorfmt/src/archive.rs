@@ -413,8 +413,9 @@ impl Archive {
     /// assert_eq!(pairs, archive.metadata());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn each_metadata(&self, mut take: impl FnMut(&str, &Value)) {
-        with_inner!(self, archive => archive.each_pair(&mut take));
+    pub fn each_metadata(&self, take: impl FnMut(&str, &Value)) {
+        let take: &mut dyn FnMut(&str, &Value) = &mut { take };
+        let () = with_inner!(self, archive => archive.each_pair(take));
     }
 
     /// The first metadata value of this key.
