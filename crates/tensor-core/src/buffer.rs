@@ -68,25 +68,64 @@ impl AlignedBytes {
         })
     }
 
-    /// `len` zero bytes that the operating system has at hand already, in large pages where it has
-    /// those: for what is about to be filled as a whole. `None` where that is no faster than to let it
-    /// find each page when it is first touched.
+    /// `len` zero bytes in pages of their own where the system gives them, else as [`zeroed`](Self::zeroed).
     #[cfg(feature = "std")]
-    pub(crate) fn at_hand(len: usize) -> Option<Self> {
+    pub(crate) fn new_pages(len: usize) -> Result<Self, SourceError> {
         #[cfg(all(feature = "mmap", target_os = "linux"))]
-        {
-            let map = at_hand::map(len)?;
-            Some(Self {
+        if let Ok(map) = memmap2::MmapMut::map_anon(len) {
+            return Ok(Self {
                 memory: Memory::Map(map),
                 start: 0,
                 len,
-            })
+            });
         }
-        #[cfg(not(all(feature = "mmap", target_os = "linux")))]
-        {
-            let _ = len;
-            None
+        Self::zeroed(len)
+    }
+
+    /// Whether its pages can be asked for.
+    #[cfg(feature = "std")]
+    pub(crate) fn has_pages(&self) -> bool {
+        !matches!(self.memory, Memory::Vec(_))
+    }
+
+    /// Asks for the pages of a range, which starts and ends at a page, at once. `false` where the system
+    /// can't do that.
+    #[cfg(feature = "std")]
+    pub(crate) fn populate(&self, start: usize, end: usize) -> bool {
+        let _ = (start, end);
+        match &self.memory {
+            Memory::Vec(_) => false,
+            #[cfg(all(feature = "mmap", target_os = "linux"))]
+            Memory::Map(map) => map
+                .advise_range(memmap2::Advice::PopulateWrite, start, end - start)
+                .is_ok(),
         }
+    }
+
+    /// Asks for large pages in a range, which starts and ends at a page. `false` where the system has none.
+    #[cfg(feature = "std")]
+    pub(crate) fn ask_for_large_pages(&self, start: usize, end: usize) -> bool {
+        let _ = (start, end);
+        match &self.memory {
+            Memory::Vec(_) => false,
+            #[cfg(all(feature = "mmap", target_os = "linux"))]
+            Memory::Map(map) => map
+                .advise_range(memmap2::Advice::HugePage, start, end - start)
+                .is_ok(),
+        }
+    }
+
+    /// The bytes from `start` to `end`, as far as there are any.
+    #[cfg(feature = "std")]
+    pub(crate) fn piece(&mut self, start: usize, end: usize) -> &mut [u8] {
+        self.as_mut_slice().get_mut(start..end).unwrap_or_default()
+    }
+
+    /// The first place after `start` whose address is a multiple of `step`.
+    #[cfg(feature = "std")]
+    pub(crate) fn next_boundary(&self, start: usize, step: usize) -> usize {
+        let address = self.as_slice().as_ptr() as usize;
+        start + step - address.wrapping_add(start) % step
     }
 
     /// A copy of `bytes`.
@@ -169,81 +208,36 @@ impl AlignedBytes {
     }
 }
 
-/// New memory page by page costs more than the read that fills it, and with several threads in it more
-/// yet on some systems. Asked for at once it costs half, in pages of 2 MiB a fraction.
-#[cfg(all(feature = "mmap", target_os = "linux"))]
-mod at_hand {
-    use core::sync::atomic::{AtomicU32, Ordering};
-    use core::time::Duration;
-    use std::time::Instant;
-
-    use memmap2::{Advice, MmapMut};
-
-    /// Bytes that are asked for at a time.
-    const STEP: usize = 16 << 20;
-
-    /// What that may take; page by page it takes a tenth. Where memory is in pieces, the system may
-    /// search long for large pages.
-    const PATIENCE: Duration = Duration::from_millis(100);
-
-    /// Rises where it took longer, by more than it falls where it did not: once, another program may
-    /// have had the processor.
-    static SLOWNESS: AtomicU32 = AtomicU32::new(0);
-    const RISE: u32 = 4;
-    const TOO_SLOW: u32 = 3 * RISE;
-
-    pub(super) fn map(len: usize) -> Option<MmapMut> {
-        if SLOWNESS.load(Ordering::Relaxed) >= TOO_SLOW {
-            return None;
-        }
-        let map = MmapMut::map_anon(len).ok()?;
-        // Without large pages it is still worth asking for all at once.
-        let _ = map.advise(Advice::HugePage);
-        for start in (0..len).step_by(STEP) {
-            let began = Instant::now();
-            let step = STEP.min(len - start);
-            if map
-                .advise_range(Advice::PopulateWrite, start, step)
-                .is_err()
-            {
-                // The system does not know how.
-                SLOWNESS.store(TOO_SLOW, Ordering::Relaxed);
-                return None;
-            }
-            let is_slow = began.elapsed() > PATIENCE;
-            let next = |slowness: u32| match slowness {
-                TOO_SLOW.. => None,
-                _ if is_slow => Some(slowness + RISE),
-                _ => slowness.checked_sub(1),
-            };
-            let change = SLOWNESS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-            if change.is_ok_and(|before| is_slow && before + RISE >= TOO_SLOW) {
-                break;
-            }
-        }
-        Some(map)
-    }
-}
-
 #[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
 
     #[test]
-    fn memory_at_hand_is_zero_starts_on_a_page_and_can_be_filled() {
+    fn new_pages_are_zero_start_on_a_page_and_can_be_filled() {
         for len in [1, 4096, (5 << 20) + 3] {
-            // Only a system that is too slow at it has none.
-            let Some(mut buffer) = AlignedBytes::at_hand(len) else {
-                continue;
-            };
+            let mut buffer = AlignedBytes::new_pages(len).unwrap();
+            assert_eq!(buffer.populate(0, len), buffer.has_pages());
             assert_eq!(buffer.as_slice().len(), len);
             assert!(buffer.as_slice().iter().all(|&byte| byte == 0));
-            assert_eq!(buffer.as_slice().as_ptr().align_offset(PAGE), 0);
+            if len >= LARGE {
+                assert_eq!(buffer.as_slice().as_ptr().align_offset(PAGE), 0);
+            }
             buffer.as_mut_slice().fill(7);
             buffer.truncate(len - 1);
             let bytes = buffer.freeze();
             assert_eq!(bytes.len(), len - 1);
             assert!(bytes.iter().all(|&byte| byte == 7));
+        }
+    }
+
+    #[test]
+    fn a_boundary_is_the_next_multiple_of_an_address() {
+        let buffer = AlignedBytes::new_pages(1 << 20).unwrap();
+        let address = buffer.as_slice().as_ptr() as usize;
+        for start in [0, 1, 4095, 4096, 70_000] {
+            let next = buffer.next_boundary(start, 8192);
+            assert!(next > start && next <= start + 8192);
+            assert_eq!((address + next) % 8192, 0);
         }
     }
 }

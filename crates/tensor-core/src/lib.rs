@@ -45,6 +45,8 @@ mod dtype;
 mod element;
 mod error;
 mod file_id;
+#[cfg(feature = "std")]
+mod fresh;
 mod limits;
 #[cfg(feature = "mmap")]
 mod map;

@@ -370,7 +370,7 @@ mod file {
     use std::path::{Path, PathBuf};
 
     use super::{Bytes, Range, Source};
-    use crate::{AlignedBytes, FileError, FileId, SourceError, parallel};
+    use crate::{AlignedBytes, FileError, FileId, SourceError, fresh, parallel};
 
     /// Bytes from which on a read is worth more than one thread.
     const LARGE: usize = 4 * super::WINDOW;
@@ -466,15 +466,14 @@ mod file {
 
         fn read(&self, range: Range<u64>) -> Result<Bytes, SourceError> {
             let len = super::extent(self, &range)?;
-            let at_hand = (len >= LARGE).then(|| AlignedBytes::at_hand(len));
-            let Some(mut buffer) = at_hand.flatten() else {
-                // Threads that touch new memory wait for each other, on some systems longer than
-                // they save.
+            if len < LARGE {
                 let mut buffer = AlignedBytes::zeroed(len)?;
                 self.read_piece(range.start, buffer.as_mut_slice())?;
                 return Ok(buffer.freeze());
-            };
-            self.read_into(range.start, buffer.as_mut_slice())?;
+            }
+            let buffer = fresh::filled(len, |start, piece| {
+                self.read_piece(range.start + start as u64, piece)
+            })?;
             Ok(buffer.freeze())
         }
 
