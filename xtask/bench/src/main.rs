@@ -102,7 +102,7 @@ fn page(rows: &[report::Row], settings: &rows::Settings, short: usize, barred: u
         first_line("/proc/cpuinfo", "model name").unwrap_or_else(|| "an unknown processor".into()),
         std::thread::available_parallelism().map_or(1, usize::from),
         first_line("/proc/version", "").unwrap_or_else(|| std::env::consts::OS.into()),
-        today(),
+        jiff::Timestamp::now().strftime("%F"),
         if settings.quick {
             " A quick run: smaller files, fewer rounds."
         } else {
@@ -126,27 +126,6 @@ fn first_line(path: &str, key: &str) -> Option<String> {
     }
     line.split_once(':')
         .map(|(_, value)| value.trim().to_owned())
-}
-
-/// Today, as year, month and day.
-fn today() -> String {
-    let since = std::time::UNIX_EPOCH
-        .elapsed()
-        .map_or(0, |since| since.as_secs());
-    // Civil date of a count of days, by the Gregorian calendar's 400 years.
-    let days = since / 86_400 + 719_468;
-    let era = days / 146_097;
-    let of_era = days % 146_097;
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 {
-        (month + 3, 0)
-    } else {
-        (month - 9, 1)
-    };
-    format!("{}-{month:02}-{day:02}", year + era * 400 + carry)
 }
 
 /// What `tensorfmt convert` does, without its words.
