@@ -44,7 +44,8 @@ const OPEN: usize = 4;
 ///
 /// let entry = set.entry("b").ok_or("no b")?;
 /// let part = set.part_of(entry).ok_or("no part has it")?;
-/// println!("{} is in {part}, with {:?}", entry.name(), set.extra(entry));
+/// println!("{} is in {part} at {:#x}", entry.name(), set.offset(entry)?);
+/// println!("{:?}", set.extra(entry));
 /// let mut bytes = [0; 8];
 /// set.read_into(entry, &mut bytes)?;
 /// assert_eq!(set.data(entry)?.read(0..8)?, &bytes[..]);
@@ -268,6 +269,15 @@ impl Set {
     pub fn part_of(&self, entry: Entry<'_>) -> Option<&str> {
         let ordinal = *self.inner.shards.get(&entry.shard_id())?;
         self.inner.parts.get(ordinal).map(|part| &*part.name)
+    }
+
+    /// Absolute offset of a tensor's data in the file of its part, which is opened for it.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn offset(&self, entry: Entry<'_>) -> Result<u64> {
+        let (archive, inside) = self.inner.find(entry)?;
+        Ok(at(&archive, inside)?.offset())
     }
 
     /// Everything else that index or part says about a tensor.

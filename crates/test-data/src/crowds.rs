@@ -153,7 +153,12 @@ pub const CROWDS: &[Crowd] = &[
     crowd(
         "aeroset-empty",
         "a set whose tensors have no byte",
-        aero::set,
+        aero::set_empty,
+    ),
+    crowd(
+        "aeroset-shared",
+        "a set whose tensors are the same bytes",
+        aero::set_shared,
     ),
     crowd(
         "ztensor-0.1-empty",

@@ -34,7 +34,7 @@ pub(super) fn print(
     json: bool,
     out: &mut Out,
 ) -> Result<(), Failure> {
-    let tied = tied(archive, entries);
+    let tied = tied(archive, entries)?;
     if json {
         let format = archive.format().name();
         return out.json(&Document { path, format, tied });
@@ -59,33 +59,49 @@ pub(super) fn print(
     })
 }
 
-fn tied<'a>(archive: &'a Archive, entries: &Picked<'a>) -> Vec<Tied<'a>> {
-    let mut places: HashMap<(Option<&str>, u64, u64), usize> = HashMap::new();
-    let mut groups: Vec<Tied<'a>> = Vec::new();
+fn tied<'a>(archive: &'a Archive, entries: &Picked<'a>) -> Result<Vec<Tied<'a>>, Failure> {
+    let mut groups = Groups::default();
     for entry in entries.iter() {
-        // Of a part that is not open nothing is known but its name.
-        if matches!(entry, Entry::AeroSet(_)) {
-            continue;
-        }
-        let Some(stored_bytes) = entry.stored_len().filter(|&len| len > 0) else {
-            continue;
+        let offset = match (archive, entry) {
+            (Archive::AeroSet(set), Entry::AeroSet(entry)) => {
+                set.offset(entry).map_err(tensorfmt::Error::from)?
+            }
+            (_, entry) => entry.offset(),
         };
-        let (part, offset) = (archive.part_of(entry), entry.offset());
-        let place = *places
+        let part = archive.part_of(entry);
+        groups.add(entry.name(), part, offset, entry.stored_len());
+    }
+    let mut tied = groups.all;
+    tied.retain(|group| group.names.len() > 1);
+    Ok(tied)
+}
+
+/// Tensors by where their bytes are.
+#[derive(Default)]
+struct Groups<'a> {
+    places: HashMap<(Option<&'a str>, u64, u64), usize>,
+    all: Vec<Tied<'a>>,
+}
+
+impl<'a> Groups<'a> {
+    /// Adds a tensor; one without bytes shares none.
+    fn add(&mut self, name: &'a str, part: Option<&'a str>, offset: u64, stored: Option<u64>) {
+        let Some(stored_bytes) = stored.filter(|&len| len > 0) else {
+            return;
+        };
+        let next = self.all.len();
+        let at = *self
+            .places
             .entry((part, offset, stored_bytes))
-            .or_insert_with(|| {
-                groups.push(Tied {
-                    names: Vec::new(),
-                    part,
-                    offset,
-                    stored_bytes,
-                });
-                groups.len() - 1
-            });
-        if let Some(group) = groups.get_mut(place) {
-            group.names.push(entry.name());
+            .or_insert(next);
+        match self.all.get_mut(at) {
+            Some(group) => group.names.push(name),
+            None => self.all.push(Tied {
+                names: vec![name],
+                part,
+                offset,
+                stored_bytes,
+            }),
         }
     }
-    groups.retain(|group| group.names.len() > 1);
-    groups
 }

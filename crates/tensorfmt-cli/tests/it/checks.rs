@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use tensorfmt::{Tensor, safetensors};
+use test_data::crowds::CROWDS;
 
 use crate::{Scratch, case, write};
 
@@ -208,6 +209,17 @@ fn tied_tensors_are_named_by_place_and_by_content() {
     }
     let text = scratch.run(&["inspect", "--tied", "s.aero"]).out;
     assert!(text.contains(&names.join(" = ")), "{text}");
+    // In a set the index says in which part the bytes are, and the part where.
+    let crowd = CROWDS.iter().find(|crowd| crowd.name == "aeroset-shared");
+    for (name, bytes) in crowd.unwrap().make(3).files {
+        write(&scratch.path(&name), &bytes);
+    }
+    let run = scratch.run(&["inspect", "--tied", "--json", "crowd.aeroset.json"]);
+    let part = scratch.run(&["inspect", "--json", "part-000.aero"]).json();
+    let offset = part["tensors"][0]["offset"].clone();
+    assert!(run.code == 0 && offset.as_u64() > Some(0), "{run:?}");
+    let tied = json!([{"names": ["00000", "00001", "00002"], "part": "part-000.aero", "offset": offset, "stored_bytes": 16384}]);
+    assert_eq!(run.json()["tied"], tied);
     let run = scratch.run(&["hash", "--tied", "m.safetensors"]);
     assert_eq!(run.code, 0, "{run:?}");
     let lines: Vec<&str> = run.out.lines().collect();

@@ -70,16 +70,24 @@ pub(super) fn keys(count: usize) -> Made {
     one_file(&[tidx(index(1, 1)), shard(64), pairs])
 }
 
-/// One part with everything, and the index beside it.
-pub(super) fn set(count: usize) -> Made {
+pub(super) fn set_empty(count: usize) -> Made {
+    set(count, 0)
+}
+
+pub(super) fn set_shared(count: usize) -> Made {
+    set(count, SHARED).with_data(count, SHARED)
+}
+
+/// One part with everything, and the index beside it; all tensors are the same bytes.
+fn set(count: usize, len: usize) -> Made {
     let listed = |name: &str, bytes: &[u8], more: &str| {
         let digest = Sha256::digest(bytes);
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         let len = bytes.len();
         format!(r#"{{"path":"{name}","sha256":"{digest}","size_bytes":{len}{more}}}"#)
     };
-    let index_file = file(&[tidx(index(count, 0))]);
-    let part = file(&[tidx(index(count, 0)), shard(64)]);
+    let index_file = file(&[tidx(index(count, len))]);
+    let part = file(&[tidx(index(count, len)), shard(len.max(64))]);
     let (first, second) = (
         listed("part-000.aero", &part, r#","shards":[0]"#),
         listed("index.aero", &index_file, ""),
