@@ -104,6 +104,7 @@ pub(crate) enum Verb {
 #[command(after_help = "Examples:\n  \
     tensorfmt inspect model.mag\n  \
     tensorfmt inspect --filter 'encoder.*' --json model.mag\n  \
+    tensorfmt inspect --sort size model.mag\n  \
     tensorfmt inspect --tree --depth 2 model.mag\n  \
     tensorfmt inspect --markdown model.mag > model.md\n  \
     tensorfmt inspect --html model.html model.mag\n  \
@@ -143,7 +144,7 @@ pub(crate) struct Inspect {
     /// Name the tensors that share their bytes in the file; `hash --tied` goes by content
     #[arg(long, conflicts_with_all = ["tree", "markdown", "html", "chunks"])]
     pub(crate) tied: bool,
-    /// List only tensors whose name matches; may be repeated
+    /// List only tensors whose name matches, a glob or re:REGEX; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) filter: Vec<String>,
     /// Leave out tensors whose name matches; may be repeated
@@ -152,6 +153,16 @@ pub(crate) struct Inspect {
     /// Let a pattern match nothing
     #[arg(long)]
     pub(crate) allow_empty: bool,
+    /// List by size, the largest first, or by name, layer 2 before layer 10, instead of in the file's order
+    #[arg(long, value_name = "BY", conflicts_with_all = ["tree", "html", "tied"])]
+    pub(crate) sort: Option<Sort>,
+}
+
+/// What a listing is sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sort {
+    Name,
+    Size,
 }
 
 #[derive(Args, Debug)]
@@ -195,7 +206,7 @@ pub(crate) struct Hash {
     /// Which digest: blake3 unless another one is named
     #[arg(long, value_name = "NAME")]
     pub(crate) algorithm: Option<Algorithm>,
-    /// Only tensors whose name matches; may be repeated
+    /// Only tensors whose name matches, a glob or re:REGEX; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) filter: Vec<String>,
     /// Leave out tensors whose name matches; may be repeated
@@ -273,7 +284,7 @@ pub(crate) struct Convert {
     /// or safetensors; burnpack-0.20, -0.21 and -0.22 for those releases of Burn
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
-    /// Convert only tensors whose name matches; may be repeated
+    /// Convert only tensors whose name matches, a glob or re:REGEX; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) filter: Vec<String>,
     /// Leave out tensors whose name matches; may be repeated
@@ -422,7 +433,7 @@ pub(crate) struct Diff {
     /// equal numbers are the same
     #[arg(long)]
     pub(crate) values: bool,
-    /// Compare only tensors whose name matches; may be repeated
+    /// Compare only tensors whose name matches, a glob or re:REGEX; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) filter: Vec<String>,
     /// Leave out tensors whose name matches; may be repeated
@@ -454,7 +465,7 @@ pub(crate) struct Stats {
     /// The files; - for standard input, a folder for the files of known formats in it
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Only tensors whose name matches; may be repeated
+    /// Only tensors whose name matches, a glob or re:REGEX; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) filter: Vec<String>,
     /// Leave out tensors whose name matches; may be repeated

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use tensorfmt::convert::natural;
 use tensorfmt::{Archive, Entry, Value, Work, to_json};
 
 use crate::Outcome;
 use crate::brief;
-use crate::cli::{Common, Inspect};
+use crate::cli::{Common, Inspect, Sort};
 use crate::failure::Failure;
 use crate::files::{Heading, Round, each};
 use crate::input::Input;
@@ -98,6 +99,11 @@ fn file(input: &Input, args: &Inspect, common: &Common, round: &mut Round) -> Re
     let wanted = Wanted::new(&args.filter, &args.exclude, names, &mut idle)?;
     round.idle(idle, args.allow_empty)?;
     entries.retain(|entry| wanted.has(entry.name()));
+    match args.sort {
+        Some(Sort::Name) => entries.sort_by(|a, b| natural(a.name(), b.name())),
+        Some(Sort::Size) => entries.sort_by(|a, b| size(b).cmp(&size(a))),
+        None => {}
+    }
     input.warn(&archive);
     if let Some(target) = &args.html {
         is_not_input(&archive, &input.path, target)?;
@@ -210,6 +216,11 @@ fn listing(
     totals(entries, out)
 }
 
+/// Bytes of a tensor; where its dtype is unknown, as they are stored.
+fn size(entry: &Entry<'_>) -> u64 {
+    entry.nbytes().or(entry.stored_len()).unwrap_or(0)
+}
+
 /// The file in one line.
 fn summary(archive: &Archive, input: &Input, out: &mut Out) -> Result<(), Failure> {
     out.line(&format!(
@@ -226,7 +237,7 @@ fn totals(entries: &Picked<'_>, out: &mut Out) -> Result<(), Failure> {
         let (tensors, values, bytes) = dtypes.entry(entry.dtype_name()).or_default();
         *tensors += 1;
         *values = values.saturating_add(entry.shape().elements());
-        *bytes = bytes.saturating_add(entry.nbytes().or(entry.stored_len()).unwrap_or(0));
+        *bytes = bytes.saturating_add(size(&entry));
     }
     let rows: Vec<Vec<String>> = dtypes
         .into_iter()

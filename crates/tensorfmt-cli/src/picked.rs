@@ -1,11 +1,13 @@
 //! The tensors of a file that a command is about: no list of a million entries where it is about all.
 
+use std::cmp::Ordering;
+
 use tensorfmt::{Archive, Entry};
 
-/// Some tensors of an archive, in file order.
+/// Some tensors of an archive, in file order unless they are sorted.
 pub(crate) struct Picked<'a> {
     archive: &'a Archive,
-    /// The positions of those that are left, where not all are.
+    /// The positions of those that are left, where these are not all in file order.
     positions: Option<Vec<u32>>,
 }
 
@@ -29,6 +31,18 @@ impl<'a> Picked<'a> {
         if kept.len() < self.len() {
             self.positions = Some(kept);
         }
+    }
+
+    /// Puts them in another order; those that are equal keep theirs.
+    pub(crate) fn sort_by(&mut self, order: impl Fn(&Entry<'a>, &Entry<'a>) -> Ordering) {
+        let mut sorted: Vec<u32> = (0..self.len()).filter_map(|at| self.position(at)).collect();
+        let entries = self.archive.entries();
+        let entry = |position: u32| entries.get(usize::try_from(position).ok()?);
+        sorted.sort_by(|&a, &b| match (entry(a), entry(b)) {
+            (Some(a), Some(b)) => order(&a, &b),
+            _ => Ordering::Equal,
+        });
+        self.positions = Some(sorted);
     }
 
     fn position(&self, at: usize) -> Option<u32> {

@@ -175,6 +175,42 @@ fn each_dtype_has_a_line_from_the_index_alone() {
 }
 
 #[test]
+fn a_listing_is_sorted_by_name_or_by_size() {
+    let scratch = Scratch::new();
+    let tensors = [
+        ("layer.10", f32s(&[0.5])),
+        ("layer.2", f32s(&[1.5, 2.5])),
+        ("layer.1", f32s(&[3.5])),
+    ];
+    file(&scratch, "m.safetensors", &tensors);
+    let names = |more: &[&str]| -> Vec<String> {
+        let run = scratch.run(&[&["inspect", "--json", "m.safetensors"], more].concat());
+        assert_eq!(run.code, 0, "{run:?}");
+        let tensors = run.json()["tensors"].clone();
+        let name = |tensor: &serde_json::Value| tensor["name"].as_str().unwrap().to_owned();
+        tensors.as_array().unwrap().iter().map(name).collect()
+    };
+    assert_eq!(names(&[]), ["layer.10", "layer.2", "layer.1"]);
+    assert_eq!(
+        names(&["--sort", "name"]),
+        ["layer.1", "layer.2", "layer.10"]
+    );
+    // Those of one size stay in the order of the file.
+    assert_eq!(
+        names(&["--sort", "size"]),
+        ["layer.2", "layer.10", "layer.1"]
+    );
+    let some = names(&["--sort", "size", "--exclude", "*.10"]);
+    assert_eq!(some, ["layer.2", "layer.1"]);
+    let text = scratch
+        .run(&["inspect", "--sort", "size", "m.safetensors"])
+        .out;
+    assert!(text.find("layer.2 ") < text.find("layer.10"), "{text}");
+    let tree = scratch.run(&["inspect", "--sort", "size", "--tree", "m.safetensors"]);
+    assert_eq!(tree.code, 2, "{tree:?}");
+}
+
+#[test]
 fn tied_tensors_are_named_by_place_and_by_content() {
     let scratch = Scratch::new();
     // Two names for the same four bytes, which a header can say, and a third with equal ones elsewhere.
