@@ -1,9 +1,12 @@
-//! The five codecs behind one interface.
+//! The codecs behind one interface.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use tensor_core::{Bytes, DType, FileSource, MappedFile, Shape, Source, Tensor, TensorSpec, VerifyOptions, WriteOptions};
+use tensor_core::{
+    Bytes, DType, FileSource, MappedFile, Shape, Source, Tensor, TensorSpec, VerifyOptions,
+    WriteOptions,
+};
 
 /// A tensor to be written: its name and its data, of f32 in one dim.
 #[derive(Clone)]
@@ -76,7 +79,11 @@ macro_rules! format {
                 let mut builder = $builder;
                 for item in items {
                     builder
-                        .deferred(item.name.as_str(), TensorSpec::new(DType::F32, shape(item)), item.data.clone())
+                        .deferred(
+                            item.name.as_str(),
+                            TensorSpec::new(DType::F32, shape(item)),
+                            item.data.clone(),
+                        )
                         .expect("tensor");
                 }
                 builder
@@ -185,6 +192,14 @@ format!(
     ::primitiv_format::Builder::new()
 );
 format!(
+    safetensors,
+    safetensors_format,
+    "safetensors",
+    "safetensors",
+    ::safetensors_format::ReadOptions::default(),
+    ::safetensors_format::Builder::new()
+);
+format!(
     ztensor,
     ztensor_format,
     "ztensor",
@@ -193,10 +208,11 @@ format!(
     ztensor_builder()
 );
 
-pub const ALL: [&Format; 5] = [
+pub const ALL: [&Format; 6] = [
     &mag::FORMAT,
     &ztensor::FORMAT,
     &burnpack::FORMAT,
     &aero::FORMAT,
     &primitiv::FORMAT,
+    &safetensors::FORMAT,
 ];

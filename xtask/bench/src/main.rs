@@ -1,6 +1,7 @@
 //! How fast tensorfmt is, beside its peers and beside what the machine can do. `cargo xtask bench`
 //! runs it; every row is measured with its contenders taking turns in one process.
 
+mod chart;
 mod formats;
 mod peers;
 mod raw;
@@ -81,7 +82,10 @@ fn run() -> Result<(), Box<dyn Error>> {
     let barred = all.iter().filter(|row| row.holds().is_some()).count();
     let page = page(&all, &settings, short, barred);
     match markdown {
-        Some(path) => fs::write(path, page)?,
+        Some(path) => {
+            fs::write(path.with_extension("svg"), chart::svg(&all))?;
+            fs::write(path, page)?;
+        }
         None => print!("{page}"),
     }
     if let Some(path) = json {
@@ -94,7 +98,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 fn page(rows: &[report::Row], settings: &rows::Settings, short: usize, barred: usize) -> String {
     let head = format!(
         "# How fast it is\n\n`cargo xtask bench` writes this page; `xtask/bench/README.md` says how it \
-        measures.\n\n{} of {barred} rows hold, {short} fall short.\n\nMeasured on {} ({} cores, {}), {}. \
+        measures.\n\n![Times beside others](benchmarks.svg)\n\n{} of {barred} rows hold, {short} fall short.\n\nMeasured on {} ({} cores, {}, pages of {} bytes, large pages: {}), {}. \
         Files are in the page cache. Contenders take turns within each round; a figure is the \
         median over the rounds of the ratio of that round's two times, so that a slow moment of \
         the machine meets both.{}\n",
@@ -102,6 +106,8 @@ fn page(rows: &[report::Row], settings: &rows::Settings, short: usize, barred: u
         first_line("/proc/cpuinfo", "model name").unwrap_or_else(|| "an unknown processor".into()),
         std::thread::available_parallelism().map_or(1, usize::from),
         first_line("/proc/version", "").unwrap_or_else(|| std::env::consts::OS.into()),
+        page_size(),
+        large_pages(),
         jiff::Timestamp::now().strftime("%F"),
         if settings.quick {
             " A quick run: smaller files, fewer rounds."
@@ -110,6 +116,21 @@ fn page(rows: &[report::Row], settings: &rows::Settings, short: usize, barred: u
         },
     );
     head + "\n" + include_str!("../falls-short.md") + &report::markdown(rows)
+}
+
+fn page_size() -> i64 {
+    // SAFETY: asks the system for a number.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) }
+}
+
+/// When the system gives large pages: the word in brackets of its setting.
+fn large_pages() -> String {
+    let setting = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    let setting = setting.unwrap_or_default();
+    let chosen = setting
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'));
+    chosen.map_or("unknown", |(chosen, _)| chosen).to_owned()
 }
 
 /// The value of the first line of a file that starts with `key`.

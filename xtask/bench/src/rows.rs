@@ -4,6 +4,7 @@ mod compressed;
 mod memory;
 mod open;
 mod read;
+mod verbs;
 mod write;
 
 use std::fs::{self, File};
@@ -35,11 +36,13 @@ pub const ALL_ROWS: &[(&str, Rows)] = &[
     ("mapped", read::mapped),
     ("into", read::into),
     ("held", read::held),
+    ("sizes", read::sizes),
     ("verify", read::verify),
     ("write", write::write),
     ("durable", write::durable),
     ("zstd", compressed::zstd_rows),
     ("memory", memory::memory),
+    ("verbs", verbs::verbs),
 ];
 
 impl Settings {
@@ -156,8 +159,11 @@ fn peer_files(
 /// The name of a peer, and what it does.
 type Peer<'a> = (&'static str, Box<dyn FnMut() + 'a>);
 
+/// The crate of that name.
+const SAFETENSORS: &str = "safetensors 0.8";
+
 const PEERS: [&str; 4] = [
-    "safetensors",
+    SAFETENSORS,
     "burn-pack 0.23.0-pre.1",
     "ztensor 0.1.0",
     "ztensor 2.1.1",

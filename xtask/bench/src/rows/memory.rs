@@ -20,20 +20,14 @@ pub fn memory(settings: &Settings) -> Vec<Row> {
             .iter()
             .map(|format| (format.name, zeros_file(settings, format, count, bytes)))
             .collect();
-        // The two that no codec of the five writes into a stream.
-        for (name, target, ending) in [
-            ("safetensors", Target::Safetensors, "safetensors"),
-            ("aeroset", Target::AeroSet, "aeroset.json"),
-        ] {
-            let from = sources[0].1.clone();
-            let folder = settings.folder.join(format!("{name}-{count}-{bytes}"));
-            let path = folder.join(format!("zeros.{ending}"));
-            if !path.exists() {
-                fs::create_dir_all(&folder).expect("folder");
-                crate::convert(&from, &path, target).expect("convert");
-            }
-            sources.push((name, path));
+        // No codec writes a set into a stream.
+        let folder = settings.folder.join(format!("aeroset-{count}-{bytes}"));
+        let set = folder.join("zeros.aeroset.json");
+        if !set.exists() {
+            fs::create_dir_all(&folder).expect("folder");
+            crate::convert(&sources[0].1, &set, Target::AeroSet).expect("convert");
         }
+        sources.push(("aeroset", set));
         for (source, from) in &sources {
             let mut most = 0.0f64;
             let mut worst = "";

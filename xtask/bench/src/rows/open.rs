@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tensor_core::{Bytes, FileSource, Source, SourceError};
 
-use super::{PEERS, Settings, find, peer_files, small_file, small_names, zeros_file};
+use super::{PEERS, SAFETENSORS, Settings, find, peer_files, small_file, small_names, zeros_file};
 use crate::formats::ALL;
 use crate::peers;
 use crate::report::{Bar, Row};
@@ -48,8 +48,7 @@ fn open_of(settings: &Settings, count: usize, kind: &str, bars: [f64; 2]) -> Vec
         peers::zt21::open,
     ];
     // Burn's own reader takes no more than 100,000 tensors.
-    let takes_all =
-        |name: &str| count <= 100_000 || name == "safetensors" || name == "ztensor 0.1.0";
+    let takes_all = |name: &str| count <= 100_000 || name == SAFETENSORS || name == "ztensor 0.1.0";
     for ((name, path), open) in PEERS.iter().zip(&theirs).zip(open) {
         if !takes_all(name) {
             continue;
@@ -65,9 +64,8 @@ fn open_of(settings: &Settings, count: usize, kind: &str, bars: [f64; 2]) -> Vec
         let ours = find(&times, format.name);
         for peer in PEERS.into_iter().filter(|peer| takes_all(peer)) {
             let bar = match (format.name, peer) {
-                ("primitiv", "safetensors") => Bar::Time(bars[0]),
-                ("safetensors", "safetensors") => Bar::Time(1.0),
-                (_, "safetensors") => Bar::Time(bars[1]),
+                ("primitiv", SAFETENSORS) => Bar::Time(bars[0]),
+                (_, SAFETENSORS) => Bar::Time(bars[1]),
                 ("ztensor", "ztensor 0.1.0") => Bar::Time(0.9),
                 ("ztensor", "ztensor 2.1.1") | ("burnpack", "burn-pack 0.23.0-pre.1") => {
                     Bar::Time(1.0)
@@ -129,7 +127,7 @@ pub fn growth(settings: &Settings) -> Vec<Row> {
 /// What the machine itself takes for the memory of an index, which grows as well.
 fn new_memory(settings: &Settings, counts: &[usize], most: usize) -> Row {
     /// About what the index of mag takes for each tensor.
-    const EACH: usize = 192;
+    const EACH: usize = 80;
     let touch = |count: usize| {
         for _ in 0..most / count {
             let mut memory = vec![0u8; count * EACH];

@@ -4,11 +4,12 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::hint::black_box;
 use std::path::Path;
+use std::sync::Arc;
 
 use tensor_core::Bytes;
 
-use super::{PEERS, Settings, find, large_file, large_model, peer_files, work};
-use crate::formats::ALL;
+use super::{PEERS, Settings, find, large_file, large_model, no_sync, noise, peer_files, work};
+use crate::formats::{ALL, Item, mag};
 use crate::peers;
 use crate::raw::{self, Pages};
 use crate::report::{Bar, Row};
@@ -78,6 +79,49 @@ pub fn into(settings: &Settings) -> Vec<Row> {
         rows.push(Row::new(
             &work,
             format.name,
+            Bar::Speed(0.95),
+            &times[0],
+            &times[1],
+        ));
+    }
+    rows
+}
+
+/// Read into new buffers that all stay, by the size of a tensor.
+pub fn sizes(settings: &Settings) -> Vec<Row> {
+    let total = settings.large_tensors() << 4;
+    let work = format!("open, read into new buffers, all held, {total} MiB in tensors of one size");
+    let mut rows = Vec::new();
+    for size in [1, 16, 64, 256] {
+        let count = total / size;
+        let path = settings.file(&format!("sized-{size}.mag"), |path| {
+            let item = |at| Item {
+                name: format!("model.layers.{at}.weight"),
+                data: Arc::new(Bytes::from(noise(size << 20, at as u64 + 1))),
+            };
+            let items: Vec<Item> = (0..count).map(item).collect();
+            (mag::FORMAT.write)(&items, path, &no_sync());
+        });
+        let ranges = mag::FORMAT.open_file(&path).ranges();
+        let ours = Contender::new("mag", || {
+            let archive = mag::FORMAT.open_file(&path);
+            let all: Vec<Bytes> = (0..archive.len()).map(|at| archive.read(at)).collect();
+            black_box(all);
+        });
+        let theirs = Contender::new("positional reads", || {
+            let file = File::open(&path).expect("open");
+            let read = |&(offset, len): &(u64, u64)| {
+                let mut buffer = Pages::new(len as usize);
+                raw::read_at(&file, offset, buffer.as_mut());
+                buffer
+            };
+            black_box(ranges.iter().map(read).collect::<Vec<Pages>>());
+        });
+        let times = race(settings.rounds(7), vec![ours, theirs]);
+        let name = format!("mag, {size} MiB a tensor");
+        rows.push(Row::new(
+            &work,
+            &name,
             Bar::Speed(0.95),
             &times[0],
             &times[1],
