@@ -459,7 +459,11 @@ impl<'a> Pairs<'a> {
         let is_plain = [a, b].iter().all(|one| one.order() == Order::RowMajor);
         let is_one = a.dtype_name() == b.dtype_name() && a.shape() == b.shape();
         let key = match is_plain && is_one {
-            true => Key::of(entry_a).zip(Key::of(entry_b)),
+            true => {
+                let (side_a, side_b) = (self.a.1, self.b.1);
+                let a = Key::of(side_a.archive, entry_a);
+                a.zip(Key::of(side_b.archive, entry_b))
+            }
             false => None,
         };
         let Some(key) = key else {

@@ -180,7 +180,7 @@ impl Work<'_> {
         ticker: &Ticker<'_>,
     ) -> Result<Vec<Found>, Error> {
         let (threads, algorithm) = (self.common.threads, self.algorithm);
-        let stored = known.find(entries, |asked| {
+        let stored = known.find(archive, entries, |asked| {
             tensor_core::parallel::map(threads, asked.len(), |at| {
                 let Some(entry) = asked.get(at).and_then(|&at| entries.get(at)) else {
                     return Ok(Ok(Vec::new()));

@@ -77,6 +77,7 @@ pub(crate) fn work(entry: &Entry<'_>) -> u64 {
 
 /// Measures tensors, batch by batch.
 pub(crate) struct Survey<'a> {
+    archive: &'a Archive,
     tensors: Tensors<'a>,
     shared: Shared<Finding>,
 }
@@ -85,6 +86,7 @@ impl<'a> Survey<'a> {
     /// Of tensors of this archive.
     pub(crate) fn new(archive: &'a Archive) -> Self {
         Self {
+            archive,
             tensors: Tensors::new(archive),
             shared: Shared::new(),
         }
@@ -102,7 +104,7 @@ impl<'a> Survey<'a> {
             .iter()
             .map(|entry| self.tensors.get(*entry))
             .collect();
-        let found = self.shared.find(entries, |asked| {
+        let found = self.shared.find(self.archive, entries, |asked| {
             let asked: Vec<(&Entry<'_>, &ModelTensor)> = asked
                 .iter()
                 .filter_map(|&at| Some((entries.get(at)?, tensors.get(at)?)))

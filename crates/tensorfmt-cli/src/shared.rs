@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tensorfmt::{DType, Entry};
+use tensorfmt::{Archive, DType, Entry};
 
 /// Below so many bytes it is quicker to do the work again than to remember it.
 const WORTH: u64 = 1 << 10;
@@ -13,7 +13,7 @@ pub(crate) const MOST: usize = 1 << 12;
 /// Where a tensor's bytes are, and as what they are read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    offset: u64,
+    place: Place,
     stored: u64,
     nbytes: Option<u64>,
     dtype: Option<DType>,
@@ -22,21 +22,46 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// `None` where sharing isn't worth a thought, or an offset doesn't say which bytes they are: those of a
-    /// set are in its parts.
-    pub(crate) fn of(entry: &Entry<'_>) -> Option<Self> {
-        if matches!(entry, Entry::AeroSet(_) | Entry::SafetensorsSet(_)) {
-            return None;
-        }
+    /// `None` where sharing isn't worth a thought, or nobody can say which bytes they are.
+    pub(crate) fn of(archive: &Archive, entry: &Entry<'_>) -> Option<Self> {
         let stored = entry.stored_len()?;
         let nbytes = entry.nbytes();
-        (nbytes.unwrap_or(stored).max(stored) >= WORTH).then(|| Self {
-            offset: entry.offset(),
+        if nbytes.unwrap_or(stored).max(stored) < WORTH {
+            return None;
+        }
+        Some(Self {
+            place: Place::of(archive, entry)?,
             stored,
             nbytes,
             dtype: entry.dtype(),
             dtype_name: entry.dtype_name().into_owned(),
             encoding: entry.encoding().into_owned(),
+        })
+    }
+}
+
+/// Where bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Place {
+    /// A shard of an AERO set, which is in one of its parts.
+    shard: Option<u32>,
+    /// In the file, or in that part.
+    offset: u64,
+}
+
+impl Place {
+    fn of(archive: &Archive, entry: &Entry<'_>) -> Option<Self> {
+        Some(match (archive, entry) {
+            (Archive::AeroSet(set), Entry::AeroSet(entry)) => Self {
+                shard: Some(entry.shard_id()),
+                offset: set.offset(*entry).ok()?,
+            },
+            // No two tensors of its files overlap.
+            (_, Entry::SafetensorsSet(_)) => return None,
+            (_, entry) => Self {
+                shard: None,
+                offset: entry.offset(),
+            },
         })
     }
 }
@@ -54,10 +79,14 @@ impl<T: Clone> Shared<T> {
     /// and of several with the same bytes for the first.
     pub(crate) fn find<E>(
         &mut self,
+        archive: &Archive,
         entries: &[Entry<'_>],
         work: impl FnOnce(&[usize]) -> Result<Vec<T>, E>,
     ) -> Result<Vec<T>, E> {
-        let keys: Vec<Option<Key>> = entries.iter().map(Key::of).collect();
+        let keys: Vec<Option<Key>> = entries
+            .iter()
+            .map(|entry| Key::of(archive, entry))
+            .collect();
         let mut first: HashMap<&Key, usize> = HashMap::new();
         let mut asked = Vec::with_capacity(entries.len());
         // Where each entry's result is: among the asked ones, or known already.
@@ -110,10 +139,11 @@ mod tests {
     }
 
     /// How often work was asked for, and what was found, in batches of so many.
-    fn work(known: &mut Shared<u64>, entries: &[Entry<'_>], batch: usize) -> (usize, Vec<u64>) {
+    fn work(known: &mut Shared<u64>, archive: &Archive, batch: usize) -> (usize, Vec<u64>) {
         let (mut asked, mut all) = (0, Vec::new());
+        let entries: Vec<_> = archive.entries().collect();
         for entries in entries.chunks(batch) {
-            let found = known.find(entries, |wanted| {
+            let found = known.find(archive, entries, |wanted| {
                 asked += wanted.len();
                 let offsets = wanted.iter().map(|&at| entries[at].offset());
                 Ok::<_, Infallible>(offsets.collect())
@@ -135,17 +165,30 @@ mod tests {
         ] {
             let archive = open(crowd, 50);
             let entries: Vec<_> = archive.entries().collect();
-            let (asked, found) = work(&mut Shared::new(), &entries, 7);
+            let (asked, found) = work(&mut Shared::new(), &archive, 7);
             assert_eq!(asked, 1, "{crowd}");
             assert_eq!(found, vec![entries[0].offset(); 50], "{crowd}");
         }
     }
 
     #[test]
+    fn bytes_that_all_of_a_set_share_are_worked_on_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut crowds = test_data::crowds::CROWDS.iter();
+        let crowd = crowds.find(|crowd| crowd.name == "aeroset-shared");
+        for (name, bytes) in crowd.unwrap().make(50).files {
+            std::fs::write(folder.path().join(name), bytes).unwrap();
+        }
+        let archive = Archive::open(folder.path().join("crowd.aeroset.json")).unwrap();
+        let (asked, found) = work(&mut Shared::new(), &archive, 7);
+        assert_eq!((asked, found.len()), (1, 50));
+    }
+
+    #[test]
     fn each_tensor_gets_what_was_found_for_its_own_bytes() {
         let archive = open("safetensors-small", 50);
         let entries: Vec<_> = archive.entries().collect();
-        let (asked, found) = work(&mut Shared::new(), &entries, 7);
+        let (asked, found) = work(&mut Shared::new(), &archive, 7);
         let offsets: Vec<u64> = entries.iter().map(|entry| entry.offset()).collect();
         assert_eq!((asked, found), (50, offsets));
     }
@@ -155,8 +198,8 @@ mod tests {
         let archive = open("ztensor-0.1-shared", 1);
         let entries: Vec<_> = archive.entries().collect();
         let mut known = Shared::new();
-        work(&mut known, &entries, 1);
-        let mut key = Key::of(&entries[0]).unwrap();
+        work(&mut known, &archive, 1);
+        let mut key = Key::of(&archive, &entries[0]).unwrap();
         assert!(known.0.contains_key(&key));
         key.dtype = Some(DType::I8);
         assert!(!known.0.contains_key(&key));
@@ -167,13 +210,13 @@ mod tests {
         let archive = open("ztensor-0.1-shared", 1);
         let entries: Vec<_> = archive.entries().collect();
         let mut known: Shared<u64> = Shared::new();
-        let key = Key::of(&entries[0]).unwrap();
+        let key = Key::of(&archive, &entries[0]).unwrap();
         for offset in 0..MOST as u64 {
             let mut key = key.clone();
-            key.offset = offset + 1_000_000;
+            key.place.offset = offset + 1_000_000;
             known.0.insert(key, 0);
         }
-        let (asked, found) = work(&mut known, &entries, 1);
+        let (asked, found) = work(&mut known, &archive, 1);
         assert_eq!((asked, found), (1, vec![entries[0].offset()]));
         assert_eq!(known.0.len(), 1);
     }

@@ -12,7 +12,7 @@ use crate::rename::Rename;
 
 /// The tensors of one file.
 pub(super) struct Side<'a> {
-    archive: &'a Archive,
+    pub(super) archive: &'a Archive,
     pub(super) entries: Picked<'a>,
     /// The name of each where names are changed, and where each name is.
     renamed: Option<(Vec<String>, HashMap<String, usize>)>,
