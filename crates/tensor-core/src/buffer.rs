@@ -68,9 +68,19 @@ impl AlignedBytes {
         })
     }
 
-    /// `len` zero bytes in pages of their own where the system gives them, else as [`zeroed`](Self::zeroed).
+    /// `len` zero bytes in pages of their own where the system gives them, else as [`zeroed`](Self::zeroed):
+    /// what [`fill`](crate::codec::fill) fills fastest.
+    ///
+    /// # Errors
+    /// As [`zeroed`](Self::zeroed).
+    ///
+    /// ```
+    /// let buffer = tensor_core::AlignedBytes::new_pages(1 << 20)?;
+    /// assert!(buffer.as_slice().iter().all(|&byte| byte == 0));
+    /// # Ok::<(), tensor_core::SourceError>(())
+    /// ```
     #[cfg(feature = "std")]
-    pub(crate) fn new_pages(len: usize) -> Result<Self, SourceError> {
+    pub fn new_pages(len: usize) -> Result<Self, SourceError> {
         #[cfg(all(feature = "mmap", target_os = "linux"))]
         if let Ok(map) = memmap2::MmapMut::map_anon(len) {
             return Ok(Self {

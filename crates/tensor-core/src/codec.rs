@@ -14,6 +14,8 @@ pub use crate::cast::read_elements;
 pub use crate::compact::{HasEntries, Names, ShapeId, Shapes, append};
 pub use crate::cursor::Cursor;
 pub use crate::error::ReadError;
+#[cfg(feature = "std")]
+pub use crate::fresh::fill;
 pub use crate::names::{DuplicateName, NameTable};
 pub use crate::options::Ticker;
 pub use crate::patch::Patched;

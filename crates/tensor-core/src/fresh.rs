@@ -6,6 +6,7 @@
 //! for them first. Nothing that can be asked tells the two apart, so each way is timed on the first pieces of
 //! what is read, the cheapest is taken from there on, and the others are tried again, ever more seldom.
 
+use core::ops::Range;
 use core::time::Duration;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -16,8 +17,7 @@ use crate::{AlignedBytes, SourceError, parallel};
 /// Bytes that are filled in one way.
 const PIECE: usize = 4 << 20;
 
-/// `len` bytes of new memory that `read` fills: it is called with pieces and where each starts, on several
-/// threads where that is faster.
+/// `len` bytes of new memory that `read` fills, as [`fill`] does.
 ///
 /// # Errors
 /// [`SourceError::OutOfMemory`], and the first error of `read`.
@@ -25,23 +25,49 @@ pub(crate) fn filled(
     len: usize,
     read: impl Fn(usize, &mut [u8]) -> Result<(), SourceError> + Sync,
 ) -> Result<AlignedBytes, SourceError> {
+    let mut buffer = AlignedBytes::new_pages(len)?;
+    fill(&mut buffer, 0..len, read)?;
+    Ok(buffer)
+}
+
+/// Fills a range of a buffer that nobody has touched yet: `read` is called with pieces and where each starts,
+/// on several threads where that is faster. It is for sources that are as fast at any place, as
+/// [`Source::is_random_access`](crate::Source::is_random_access) says.
+///
+/// # Errors
+/// The first error of `read`.
+///
+/// ```
+/// use tensor_core::codec::fill;
+/// use tensor_core::{AlignedBytes, Bytes, Source};
+///
+/// let source = Bytes::from(vec![7; 5 << 20]);
+/// let mut buffer = AlignedBytes::new_pages(5 << 20)?;
+/// fill(&mut buffer, 0..5 << 20, |start, piece| source.read_into(start as u64, piece))?;
+/// assert_eq!(buffer.freeze(), source);
+/// # Ok::<(), tensor_core::SourceError>(())
+/// ```
+pub fn fill(
+    buffer: &mut AlignedBytes,
+    range: Range<usize>,
+    read: impl Fn(usize, &mut [u8]) -> Result<(), SourceError> + Sync,
+) -> Result<(), SourceError> {
     static WAYS: Mutex<Ways> = Mutex::new(Ways::new());
     let ways = || WAYS.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut buffer = AlignedBytes::new_pages(len)?;
-    let usable = Way::usable(&buffer);
-    let mut start = 0;
-    while start < len {
-        let end = buffer.next_boundary(start, PIECE).min(len);
+    let usable = Way::usable(buffer);
+    let (mut start, end) = (range.start, range.end.min(buffer.as_slice().len()));
+    while start < end {
+        let next = buffer.next_boundary(start, PIECE).min(end);
         let way = ways().next(usable);
         let began = Instant::now();
-        let supported = way.fill(&mut buffer, start, end, &read)?;
+        let supported = way.fill(buffer, start, next, &read)?;
         match supported {
-            true => ways().took(usable, way, end - start, began.elapsed()),
+            true => ways().took(usable, way, next - start, began.elapsed()),
             false => ways().forget(way),
         }
-        start = end;
+        start = next;
     }
-    Ok(buffer)
+    Ok(())
 }
 
 /// A way to fill a piece of new memory.

@@ -8,7 +8,8 @@ use pyo3::exceptions::{PyBufferError, PyIndexError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PySlice, PyTuple};
-use tensor_core::{AlignedBytes, Cast, Source, Window};
+use tensor_core::codec::fill;
+use tensor_core::{AlignedBytes, Cast, Source, SourceError, Window};
 use tensorfmt::convert::ModelTensor;
 use tensorfmt::{DType, Entry, Error, Order, Shape};
 
@@ -218,9 +219,23 @@ impl Tensor {
     fn own(&self, py: Python<'_>, source: &dyn Source) -> PyResult<AlignedBytes> {
         py.detach(|| {
             let len = usize::try_from(source.size()).unwrap_or(usize::MAX);
-            let mut buffer = AlignedBytes::zeroed(len)
-                .map_err(|error| Python::attach(|py| self.raise(py, &error.into())))?;
-            self.read_into(source, buffer.as_mut_slice())?;
+            let raise = |error: SourceError| Python::attach(|py| self.raise(py, &error.into()));
+            let mut buffer = AlignedBytes::new_pages(len).map_err(raise)?;
+            if !source.is_random_access() {
+                self.read_into(source, buffer.as_mut_slice())?;
+                return Ok(buffer);
+            }
+            for start in (0..len).step_by(PIECE) {
+                let end = len.min(start.saturating_add(PIECE));
+                let read = |at: usize, piece: &mut [u8]| source.read_into(at as u64, piece);
+                fill(&mut buffer, start..end, read).map_err(raise)?;
+                if end < len {
+                    Python::attach(|py| py.check_signals())?;
+                }
+            }
+            if self.element() == Some(DType::Bool) {
+                truths(buffer.as_mut_slice());
+            }
             Ok(buffer)
         })
     }
