@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use tensor_core::{DType, Order, Shape, SourceError};
+use tensor_core::{DType, Order, Shape};
 
 use crate::DTypeCode;
 use crate::index::Index;
@@ -84,11 +84,6 @@ impl<'a> Entry<'a> {
         }
         let shard = self.index.shard_offset(self.record().shard_id);
         shard.saturating_add(self.record().data_off)
-    }
-
-    /// What a source failed with while this tensor's bytes were asked of it.
-    pub(crate) fn unread(self, error: SourceError) -> SourceError {
-        error.of_tensor(self.name(), Some(self.offset()))
     }
 
     /// Bytes that the tensor takes in the file: data_len, which may be more than it needs.

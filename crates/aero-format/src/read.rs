@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use tensor_core::codec::{HasEntries, Ticker, read_elements};
+use tensor_core::codec::{HasEntries, StoredBytes, Ticker, read_elements};
 use tensor_core::{
     At, Bytes, DType, Element, Entries, Source, Tensor, UsageError, Value, Version, Window,
 };
@@ -100,9 +100,7 @@ impl Archive {
     /// As [`open`](Self::open).
     #[cfg(feature = "std")]
     pub fn open_with(path: impl AsRef<std::path::Path>, options: &ReadOptions) -> Result<Self> {
-        let path = path.as_ref();
-        let source = tensor_core::FileSource::open(path)?;
-        Self::from_source(source, options).map_err(|error| error.in_file(path))
+        tensor_core::codec::open_file(path, |source| Self::from_source(source, options))
     }
 
     /// Opens a file that is in memory; its tensors are slices of `bytes`.
@@ -322,17 +320,11 @@ impl Archive {
         let (dtype, range) = self.locate(entry)?;
         let data = if self.options.checks_data() {
             let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
-            let range = self.stored_range(entry)?;
-            let stored = self
-                .source
-                .read(range)
-                .map_err(|error| entry.unread(error))?;
+            let stored = self.bytes_at(entry, self.stored_range(entry)?).read()?;
             self.check_hash(entry, || Ok(blake3::hash(&stored).into()))?;
             stored.slice(..len.min(stored.len()))
         } else {
-            self.source
-                .read(range)
-                .map_err(|error| entry.unread(error))?
+            self.bytes_at(entry, range).read()?
         };
         Tensor::new(dtype, entry.shape().clone(), data).map_err(|error| {
             BuildError::Shape {
@@ -351,21 +343,17 @@ impl Archive {
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
         let (_, range) = self.locate(entry)?;
         let expected = range.end - range.start;
-        UsageError::check_buffer(entry.name(), expected, out)?;
-        if !self.options.checks_data() {
-            return Ok(self
-                .source
-                .read_into(range.start, out)
-                .map_err(|error| entry.unread(error))?);
+        if self.options.checks_data() && entry.record().data_len != expected {
+            // The hash is over more bytes than are asked for.
+            UsageError::check_buffer(entry.name(), expected, out)?;
+            out.copy_from_slice(self.read(entry)?.data());
+            return Ok(());
         }
-        if entry.record().data_len == expected {
-            let read = self.source.read_into(range.start, out);
-            read.map_err(|error| entry.unread(error))?;
-            return self.check_hash(entry, || Ok(blake3::hash(out).into()));
+        self.bytes_at(entry, range).read_into::<Error>(out)?;
+        match self.options.checks_data() {
+            true => self.check_hash(entry, || Ok(blake3::hash(out).into())),
+            false => Ok(()),
         }
-        // The hash is over more bytes than are asked for.
-        out.copy_from_slice(self.read(entry)?.data());
-        Ok(())
     }
 
     /// Reads a tensor's elements, in stored order, into `out`, which has room for exactly these.
@@ -492,10 +480,7 @@ impl Archive {
             }
             page += 1;
         }
-        Ok(self
-            .source
-            .read(wanted)
-            .map_err(|error| entry.unread(error))?)
+        Ok(self.bytes_at(entry, wanted).read()?)
     }
 
     /// The shard of a tensor, where it is among the damaged ones.
@@ -566,6 +551,11 @@ impl Archive {
     pub(crate) fn stored_range(&self, entry: Entry<'_>) -> Result<Range<u64>> {
         let at = self.place(entry, "data")?;
         self.range(entry, at)
+    }
+
+    /// The bytes of an entry at `range`, which is within the file.
+    fn bytes_at<'a>(&'a self, entry: Entry<'a>, range: Range<u64>) -> StoredBytes<'a> {
+        StoredBytes::new(&self.source, entry.name(), range)
     }
 
     /// The place of a field of an entry, after checking that the entry is ours and its data in this file.

@@ -3,11 +3,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec};
+use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, write_vec};
 use tensor_core::{DType, Order, Shape, Source, Tensor, TensorSpec, Value, WriteOptions};
-
-#[cfg(feature = "std")]
-use tensor_core::codec::AtomicFile;
 
 mod edit;
 mod joined;
@@ -543,9 +540,7 @@ impl Builder {
     pub fn to_vec(&self) -> Result<Vec<u8>> {
         let options = WriteOptions::default();
         let layout = self.layout(&self.shards(), &options)?;
-        let mut sink = Sink::new(hinted_vec(layout.len));
-        self.write(&layout, &mut sink, &options)?;
-        Ok(sink.into_inner())
+        write_vec(layout.len, |sink| self.write(&layout, sink, &options))
     }
 
     /// Writes the file to `out`, front to back.
@@ -599,24 +594,21 @@ impl Builder {
             true => Some(self.layout_with(&shards, true, self.blank(&shards))?),
             false => None,
         };
-        let file = AtomicFile::create_from(path, self.sources(), options)?;
-        let Some(draft) = draft.filter(|_| file.can_rewrite()) else {
-            let layout = self.layout(&shards, options)?;
-            let mut sink = Sink::new(file);
-            self.write(&layout, &mut sink, options)?;
-            return sink.into_inner().commit_with(options);
-        };
-        let mut sink = Sink::new(file);
-        let layout = self.write_draft(&shards, &draft, &mut sink, options)?;
-        let mut file = sink.into_inner();
-        let end = layout.header.string_table_offset + layout.header.string_table_length;
-        file.rewrite(0, &layout.control(end)?)?;
-        for (chunk, payload) in &layout.chunks {
-            if let Payload::Bytes(bytes) = payload {
-                file.rewrite(chunk.offset, bytes)?;
+        tensor_core::codec::write_file(path, self.sources(), options, |sink| {
+            let Some(draft) = draft.filter(|_| sink.get_mut().can_rewrite()) else {
+                return self.write(&self.layout(&shards, options)?, sink, options);
+            };
+            let layout = self.write_draft(&shards, &draft, sink, options)?;
+            let end = layout.header.string_table_offset + layout.header.string_table_length;
+            let file = sink.get_mut();
+            file.rewrite(0, &layout.control(end)?)?;
+            for (chunk, payload) in &layout.chunks {
+                if let Payload::Bytes(bytes) = payload {
+                    file.rewrite(chunk.offset, bytes)?;
+                }
             }
-        }
-        file.commit_with(options)
+            Ok(())
+        })
     }
 
     /// Hashes of zeros, for a layout that has its final size.

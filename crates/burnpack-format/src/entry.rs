@@ -1,7 +1,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use tensor_core::{DType, Order, Shape, SourceError};
+use tensor_core::{DType, Order, Shape};
 
 use crate::dtype::BoolStore;
 use crate::index::{Index, Record};
@@ -109,11 +109,6 @@ impl<'a> Entry<'a> {
     #[must_use]
     pub fn offset(self) -> u64 {
         self.index.data_start.saturating_add(self.record().start)
-    }
-
-    /// What a source failed with while this tensor's bytes were asked of it.
-    pub(crate) fn unread(self, error: SourceError) -> SourceError {
-        error.of_tensor(self.name(), Some(self.offset()))
     }
 
     /// Bytes that the data takes in the file; always known.

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use tensor_core::codec::{HasEntries, Ticker, read_elements, walk};
+use tensor_core::codec::{HasEntries, StoredBytes, Ticker, read_elements, walk};
 use tensor_core::{
     Bytes, Cast, DType, Element, Entries, Item, Outcome, Report, Source, Tensor, UsageError,
-    VerifyOptions, Version, Window, parallel,
+    VerifyOptions, Version, parallel,
 };
 
 use crate::dtype::BoolStore;
@@ -134,9 +134,7 @@ impl Archive {
     /// As [`open`](Self::open).
     #[cfg(feature = "std")]
     pub fn open_with(path: impl AsRef<std::path::Path>, options: &ReadOptions) -> Result<Self> {
-        let path = path.as_ref();
-        let source = tensor_core::FileSource::open(path)?;
-        Self::from_source(source, options).map_err(|error| error.in_file(path))
+        tensor_core::codec::open_file(path, |source| Self::from_source(source, options))
     }
 
     /// Opens a file that is in memory; its tensors are slices of `bytes`.
@@ -283,19 +281,16 @@ impl Archive {
     /// [`Error::Unsupported`] where the dtype is unknown, [`UsageError::ForeignEntry`] where the
     /// entry is another archive's, or what the source fails with.
     pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
-        let (dtype, range) = self.locate(entry)?;
+        let (dtype, stored) = self.locate(entry)?;
         let named = |error| BuildError::Shape {
             name: entry.name().to_string(),
             error,
         };
         let data = if entry.bool_store() == Some(BoolStore::U32) {
-            let stored = Window::new(self.source.clone(), range)?;
-            let bools = Cast::new(stored, DType::U32, DType::Bool).map_err(named)?;
+            let bools = Cast::new(stored.to_source()?, DType::U32, DType::Bool).map_err(named)?;
             bools.read(0..bools.size())?
         } else {
-            self.source
-                .read(range)
-                .map_err(|error| entry.unread(error))?
+            stored.read()?
         };
         Ok(Tensor::new(dtype, entry.shape().clone(), data).map_err(named)?)
     }
@@ -306,12 +301,7 @@ impl Archive {
     /// # Errors
     /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
-        let (_, range) = self.locate(entry)?;
-        UsageError::check_buffer(entry.name(), entry.len(), out)?;
-        Ok(self
-            .source
-            .read_into(range.start, out)
-            .map_err(|error| entry.unread(error))?)
+        self.locate(entry)?.1.read_into(out)
     }
 
     /// Reads a tensor's elements, in stored order, into `out`, which has room for exactly these.
@@ -341,8 +331,7 @@ impl Archive {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn data(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
-        let (_, range) = self.locate(entry)?;
-        Ok(Arc::new(Window::new(self.source.clone(), range)?))
+        Ok(self.locate(entry)?.1.to_source()?)
     }
 
     /// A tensor's bytes as the file stores them, whatever its dtype.
@@ -350,8 +339,7 @@ impl Archive {
     /// # Errors
     /// [`UsageError::ForeignEntry`] where the entry is another archive's, or what the source fails with.
     pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
-        let range = self.range(entry)?;
-        Ok(Arc::new(Window::new(self.source.clone(), range)?))
+        Ok(self.bytes_of(entry)?.to_source()?)
     }
 
     /// A tensor's elements as [`read`](Self::read) gives them, as a source: the same as
@@ -525,18 +513,18 @@ impl Archive {
     }
 
     /// Where the entry's bytes are, after checking that it is ours.
-    fn range(&self, entry: Entry<'_>) -> Result<Range<u64>> {
+    fn bytes_of<'a>(&'a self, entry: Entry<'a>) -> Result<StoredBytes<'a>> {
         match entry.is_of(&self.index) {
-            true => Ok(entry.range()),
+            true => Ok(StoredBytes::new(&self.source, entry.name(), entry.range())),
             false => Err(UsageError::ForeignEntry.into()),
         }
     }
 
     /// Where the entry's bytes are, and its dtype, which is known.
-    fn locate(&self, entry: Entry<'_>) -> Result<(DType, Range<u64>)> {
-        let range = self.range(entry)?;
+    fn locate<'a>(&'a self, entry: Entry<'a>) -> Result<(DType, StoredBytes<'a>)> {
+        let stored = self.bytes_of(entry)?;
         match entry.dtype() {
-            Some(dtype) => Ok((dtype, range)),
+            Some(dtype) => Ok((dtype, stored)),
             None => Err(entry.unsupported()),
         }
     }

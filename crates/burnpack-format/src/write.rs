@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec};
+use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, write_vec};
 use tensor_core::{Order, Shape, ShapeError, Source, Tensor, TensorSpec, WriteOptions};
 
 use crate::cbor::{
@@ -424,10 +424,8 @@ impl Builder {
     /// # Errors
     /// As [`encoded_len`](Self::encoded_len), and what a deferred tensor's source fails with.
     pub fn to_vec(&self) -> Result<Vec<u8>> {
-        let plan = self.plan()?;
-        let mut sink = Sink::new(hinted_vec(plan.file_len));
-        self.write(&plan, &mut sink, &WriteOptions::default())?;
-        Ok(sink.into_inner())
+        let (plan, options) = (self.plan()?, WriteOptions::default());
+        write_vec(plan.file_len, |sink| self.write(&plan, sink, &options))
     }
 
     /// Writes the file to `out`, front to back.
@@ -475,10 +473,9 @@ impl Builder {
         // What the format can't hold fails before the first byte.
         let plan = self.plan()?;
         let sources = self.tensors.iter().map(|tensor| &*tensor.data);
-        let file = tensor_core::codec::AtomicFile::create_from(path, sources, options)?;
-        let mut sink = Sink::new(file);
-        self.write(&plan, &mut sink, options)?;
-        sink.into_inner().commit_with(options)
+        tensor_core::codec::write_file(path, sources, options, |sink| {
+            self.write(&plan, sink, options)
+        })
     }
 
     fn write<O: Output>(

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use tensor_core::{At, DType, Order, Shape, SourceError};
+use tensor_core::{At, DType, Order, Shape};
 
 use crate::DTypeCode;
 use crate::index::Index;
@@ -91,11 +91,6 @@ impl<'a> Entry<'a> {
     #[must_use]
     pub fn offset(self) -> u64 {
         self.record().offset
-    }
-
-    /// What a source failed with while this tensor's bytes were asked of it.
-    pub(crate) fn unread(self, error: SourceError) -> SourceError {
-        error.of_tensor(self.name(), Some(self.offset()))
     }
 
     /// Bytes that the data takes in the file, `None` where the dtype is unknown and the file does

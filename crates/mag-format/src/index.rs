@@ -25,7 +25,7 @@ pub(crate) struct Index {
     pub(crate) records: Option<Records>,
     #[cfg(feature = "snapshots")]
     pub(crate) snapshot: Option<crate::Snapshot>,
-    /// Bytes behind the data, where the format allows any.
+    /// Bytes after the data, where the format allows any.
     #[cfg(feature = "snapshots")]
     pub(crate) trailing: Option<u64>,
     metadata_names: NameTable,

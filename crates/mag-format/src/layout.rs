@@ -30,7 +30,7 @@ impl Header {
     /// Where the checksummed bytes of real files start.
     pub(crate) const CHECKSUMMED: u64 = 12;
 
-    /// The rest of the header; the cursor is behind magic and version.
+    /// The rest of the header; the cursor is after magic and version.
     pub(crate) fn parse(cursor: &mut Cursor<'_>) -> Result<Self> {
         let checksum = cursor.u32_le("checksum")?;
         let num_tensors = cursor.u32_le("num_tensors")?;

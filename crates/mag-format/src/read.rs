@@ -2,12 +2,11 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::fmt;
-use core::ops::Range;
 
-use tensor_core::codec::{HasEntries, Ticker, read_elements};
+use tensor_core::codec::{HasEntries, StoredBytes, Ticker, read_elements};
 use tensor_core::{
     Bytes, DType, Element, Entries, Item, Outcome, Report, Source, Tensor, UsageError,
-    VerifyOptions, Version, Window,
+    VerifyOptions, Version,
 };
 
 use crate::entry::Entry;
@@ -158,9 +157,7 @@ impl Archive {
     /// As [`open`](Self::open).
     #[cfg(feature = "std")]
     pub fn open_with(path: impl AsRef<std::path::Path>, options: &ReadOptions) -> Result<Self> {
-        let path = path.as_ref();
-        let source = tensor_core::FileSource::open(path)?;
-        Self::from_source(source, options).map_err(|error| error.in_file(path))
+        tensor_core::codec::open_file(path, |source| Self::from_source(source, options))
     }
 
     /// Opens a file that is in memory; its tensors are slices of `bytes`.
@@ -296,12 +293,8 @@ impl Archive {
     /// [`Error::Unsupported`] where the dtype is unknown, [`UsageError::ForeignEntry`] where the
     /// entry is another archive's, or what the source fails with.
     pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
-        let (dtype, range) = self.locate(entry)?;
-        let data = self
-            .source
-            .read(range)
-            .map_err(|error| entry.unread(error))?;
-        Tensor::new(dtype, entry.shape().clone(), data).map_err(|error| {
+        let (dtype, stored) = self.locate(entry)?;
+        Tensor::new(dtype, entry.shape().clone(), stored.read()?).map_err(|error| {
             Error::Build(BuildError::Shape {
                 name: entry.name().to_string(),
                 error,
@@ -314,12 +307,7 @@ impl Archive {
     /// # Errors
     /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
-        let (_, range) = self.locate(entry)?;
-        UsageError::check_buffer(entry.name(), range.end - range.start, out)?;
-        Ok(self
-            .source
-            .read_into(range.start, out)
-            .map_err(|error| entry.unread(error))?)
+        self.locate(entry)?.1.read_into(out)
     }
 
     /// Reads a tensor's elements, in stored order, into `out`, which has room for exactly these.
@@ -348,8 +336,7 @@ impl Archive {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn data(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
-        let (_, range) = self.locate(entry)?;
-        Ok(Arc::new(Window::new(self.source.clone(), range)?))
+        Ok(self.locate(entry)?.1.to_source()?)
     }
 
     /// A tensor's bytes as the file stores them, whatever its dtype.
@@ -359,11 +346,13 @@ impl Archive {
     /// are, as only a snapshot 0.3.0 does; [`UsageError::ForeignEntry`] where the entry is another
     /// archive's, or what the source fails with.
     pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
-        let range = match entry.range() {
-            Some(range) if entry.is_of(&self.index) => range,
+        let stored = match entry.range() {
+            Some(range) if entry.is_of(&self.index) => {
+                StoredBytes::new(&self.source, entry.name(), range)
+            }
             _ => self.locate(entry)?.1,
         };
-        Ok(Arc::new(Window::new(self.source.clone(), range)?))
+        Ok(stored.to_source()?)
     }
 
     /// Checks the checksum of the records again, whatever the archive was opened with; a snapshot
@@ -428,12 +417,14 @@ impl Archive {
     }
 
     /// Where the entry's bytes are, after checking that it is ours and known.
-    fn locate(&self, entry: Entry<'_>) -> Result<(DType, Range<u64>)> {
+    fn locate<'a>(&'a self, entry: Entry<'a>) -> Result<(DType, StoredBytes<'a>)> {
         if !entry.is_of(&self.index) {
             return Err(UsageError::ForeignEntry.into());
         }
         match (entry.dtype(), entry.range()) {
-            (Some(dtype), Some(range)) => Ok((dtype, range)),
+            (Some(dtype), Some(range)) => {
+                Ok((dtype, StoredBytes::new(&self.source, entry.name(), range)))
+            }
             _ => {
                 let code = entry.dtype_code();
                 let error = Error::unsupported(Unsupported::DType { code }, entry.at("aux"));

@@ -3,7 +3,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec};
+use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec, write_vec};
 use tensor_core::{DType, Order, Shape, Source, Tensor, TensorSpec, WriteOptions, checksum};
 
 use crate::layout::{ALIGN, FILL, Header, MetaRecord, TensorRecord};
@@ -249,9 +249,8 @@ impl Builder {
     /// # Errors
     /// As [`encoded_len`](Self::encoded_len), and what a deferred tensor's source fails with.
     pub fn to_vec(&self) -> Result<Vec<u8>> {
-        let mut sink = Sink::new(hinted_vec(self.encoded_len()?));
-        self.write(&mut sink, &WriteOptions::default())?;
-        Ok(sink.into_inner())
+        let options = WriteOptions::default();
+        write_vec(self.encoded_len()?, |sink| self.write(sink, &options))
     }
 
     /// Writes the file to `out`, front to back.
@@ -299,10 +298,7 @@ impl Builder {
         // What the format can't hold fails before the first byte.
         self.plan()?;
         let sources = self.tensors.iter().map(|tensor| &*tensor.data);
-        let file = tensor_core::codec::AtomicFile::create_from(path, sources, options)?;
-        let mut sink = Sink::new(file);
-        self.write(&mut sink, options)?;
-        sink.into_inner().commit_with(options)
+        tensor_core::codec::write_file(path, sources, options, |sink| self.write(sink, options))
     }
 
     fn write<O: Output>(&self, sink: &mut Sink<O>, options: &WriteOptions<'_>) -> Result<()> {

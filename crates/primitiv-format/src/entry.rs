@@ -1,7 +1,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use tensor_core::{DType, Order, Shape, SourceError};
+use tensor_core::{DType, Order, Shape};
 
 use crate::index::Index;
 use crate::layout::DataType;
@@ -121,11 +121,6 @@ impl<'a> Entry<'a> {
     #[must_use]
     pub fn offset(self) -> u64 {
         self.record().offset
-    }
-
-    /// What a source failed with while this tensor's bytes were asked of it.
-    pub(crate) fn unread(self, error: SourceError) -> SourceError {
-        error.of_tensor(self.name(), Some(self.offset()))
     }
 
     /// Bytes that the data takes.

@@ -1,12 +1,11 @@
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::fmt;
-use core::ops::Range;
 
-use tensor_core::codec::{HasEntries, read_elements};
+use tensor_core::codec::{HasEntries, StoredBytes, read_elements};
 use tensor_core::{
     Bytes, DType, Element, Entries, Item, Order, Outcome, Report, Source, Tensor, VerifyOptions,
-    Version, Window,
+    Version,
 };
 
 use crate::entry::Entry;
@@ -129,9 +128,7 @@ impl Archive {
     /// As [`open`](Self::open).
     #[cfg(feature = "std")]
     pub fn open_with(path: impl AsRef<std::path::Path>, options: &ReadOptions) -> Result<Self> {
-        let path = path.as_ref();
-        let source = tensor_core::FileSource::open(path)?;
-        Self::from_source(source, options).map_err(|error| error.in_file(path))
+        tensor_core::codec::open_file(path, |source| Self::from_source(source, options))
     }
 
     /// Opens a file that is in memory; its tensors are slices of `bytes`.
@@ -263,11 +260,7 @@ impl Archive {
     /// [`UsageError::ForeignEntry`] where the entry is another archive's, or what the source fails
     /// with.
     pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
-        let range = self.locate(entry)?;
-        let data = self
-            .source
-            .read(range)
-            .map_err(|error| entry.unread(error))?;
+        let data = self.locate(entry)?.read()?;
         match Tensor::new(DType::F32, entry.shape().clone(), data) {
             Ok(tensor) => Ok(tensor.with_order(Order::ColumnMajor)),
             Err(error) => Err(BuildError::Shape {
@@ -283,12 +276,7 @@ impl Archive {
     /// # Errors
     /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
-        let range = self.locate(entry)?;
-        UsageError::check_buffer(entry.name(), entry.len(), out)?;
-        Ok(self
-            .source
-            .read_into(range.start, out)
-            .map_err(|error| entry.unread(error))?)
+        self.locate(entry)?.read_into(out)
     }
 
     /// Reads a tensor's elements, in stored order, into `out`, which has room for exactly these.
@@ -317,8 +305,7 @@ impl Archive {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn data(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
-        let range = self.locate(entry)?;
-        Ok(Arc::new(Window::new(self.source.clone(), range)?))
+        Ok(self.locate(entry)?.to_source()?)
     }
 
     /// A tensor's bytes as the file stores them, which is [`data`](Self::data): there is one dtype.
@@ -376,11 +363,11 @@ impl Archive {
         Ok(Item::new(entry.name(), Outcome::NotCovered))
     }
 
-    fn locate(&self, entry: Entry<'_>) -> Result<Range<u64>, Error> {
+    fn locate<'a>(&'a self, entry: Entry<'a>) -> Result<StoredBytes<'a>, Error> {
         if !entry.is_of(&self.index) {
             return Err(UsageError::ForeignEntry.into());
         }
-        Ok(entry.range())
+        Ok(StoredBytes::new(&self.source, entry.name(), entry.range()))
     }
 }
 

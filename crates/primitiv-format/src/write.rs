@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec};
+use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, write_vec};
 use tensor_core::{DType, Order, Source, Tensor, TensorSpec, WriteOptions};
 
 use crate::layout::{DataType, VERSION};
@@ -453,9 +453,8 @@ impl Builder {
     /// # Errors
     /// As [`encoded_len`](Self::encoded_len), and what a deferred tensor's source fails with.
     pub fn to_vec(&self) -> Result<Vec<u8>> {
-        let mut sink = Sink::new(hinted_vec(self.encoded_len()?));
-        self.write(&mut sink, &WriteOptions::default())?;
-        Ok(sink.into_inner())
+        let options = WriteOptions::default();
+        write_vec(self.encoded_len()?, |sink| self.write(sink, &options))
     }
 
     /// Writes the file to `out`, front to back.
@@ -503,10 +502,7 @@ impl Builder {
         // What the format can't hold fails before the first byte.
         self.check()?;
         let sources = self.parameters.iter().flat_map(Planned::sources);
-        let file = tensor_core::codec::AtomicFile::create_from(path, sources, options)?;
-        let mut sink = Sink::new(file);
-        self.write(&mut sink, options)?;
-        sink.into_inner().commit_with(options)
+        tensor_core::codec::write_file(path, sources, options, |sink| self.write(sink, options))
     }
 
     /// Whether what was collected can be written.
@@ -692,10 +688,7 @@ impl Optimizer {
         options: &WriteOptions<'_>,
     ) -> Result<()> {
         let bytes = self.to_vec()?;
-        let file = tensor_core::codec::AtomicFile::create(path, options)?;
-        let mut sink = Sink::new(file);
-        sink.put(&bytes)?;
-        sink.into_inner().commit_with(options)
+        tensor_core::codec::write_file(path, [], options, |sink| Ok(sink.put(&bytes)?))
     }
 }
 

@@ -1,6 +1,6 @@
 use core::fmt;
 
-use tensor_core::{At, DType, Order, Shape, SourceError};
+use tensor_core::{At, DType, Order, Shape};
 
 use crate::index::{Index, Record};
 use crate::meta::Extra;
@@ -81,11 +81,6 @@ impl<'a> Entry<'a> {
     #[must_use]
     pub fn offset(self) -> u64 {
         self.index.data_start.saturating_add(self.record().begin)
-    }
-
-    /// What a source failed with while this tensor's bytes were asked of it.
-    pub(crate) fn unread(self, error: SourceError) -> SourceError {
-        error.of_tensor(self.name(), Some(self.offset()))
     }
 
     /// Bytes that the data takes in the file, known whatever the dtype.

@@ -2,12 +2,11 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::fmt;
-use core::ops::Range;
 
-use tensor_core::codec::{HasEntries, read_elements};
+use tensor_core::codec::{HasEntries, StoredBytes, read_elements};
 use tensor_core::{
     Bytes, DType, Element, Entries, Item, Outcome, Report, Source, Tensor, UsageError,
-    VerifyOptions, Window,
+    VerifyOptions,
 };
 
 #[cfg(doc)]
@@ -129,9 +128,7 @@ impl Archive {
     /// As [`open`](Self::open).
     #[cfg(feature = "std")]
     pub fn open_with(path: impl AsRef<std::path::Path>, options: &ReadOptions) -> Result<Self> {
-        let path = path.as_ref();
-        let source = tensor_core::FileSource::open(path)?;
-        Self::from_source(source, options).map_err(|error| error.in_file(path))
+        tensor_core::codec::open_file(path, |source| Self::from_source(source, options))
     }
 
     /// Opens a file that is in memory; its tensors are slices of `bytes`.
@@ -222,12 +219,8 @@ impl Archive {
     /// [`Error::Unsupported`] where the dtype is unknown, [`UsageError::ForeignEntry`] where the
     /// entry is another archive's, or what the source fails with.
     pub fn read(&self, entry: Entry<'_>) -> Result<Tensor> {
-        let (dtype, range) = self.locate(entry)?;
-        let data = self
-            .source
-            .read(range)
-            .map_err(|error| entry.unread(error))?;
-        let tensor = Tensor::new(dtype, entry.shape().clone(), data);
+        let (dtype, stored) = self.locate(entry)?;
+        let tensor = Tensor::new(dtype, entry.shape().clone(), stored.read()?);
         Ok(tensor.map_err(|error| BuildError::Shape {
             name: entry.name().to_string(),
             error,
@@ -239,12 +232,7 @@ impl Archive {
     /// # Errors
     /// As [`read`](Self::read), and [`UsageError::BufferLength`].
     pub fn read_into(&self, entry: Entry<'_>, out: &mut [u8]) -> Result<()> {
-        let (_, range) = self.locate(entry)?;
-        UsageError::check_buffer(entry.name(), entry.len(), out)?;
-        Ok(self
-            .source
-            .read_into(range.start, out)
-            .map_err(|error| entry.unread(error))?)
+        self.locate(entry)?.1.read_into(out)
     }
 
     /// Reads a tensor's elements, in stored order, into `out`, which has room for exactly these.
@@ -273,8 +261,7 @@ impl Archive {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn data(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
-        let (_, range) = self.locate(entry)?;
-        Ok(Arc::new(Window::new(self.source.clone(), range)?))
+        Ok(self.locate(entry)?.1.to_source()?)
     }
 
     /// A tensor's bytes as the file stores them, whatever its dtype.
@@ -283,8 +270,7 @@ impl Archive {
     /// [`UsageError::ForeignEntry`] where the entry is another archive's, or what the source fails
     /// with.
     pub fn stored(&self, entry: Entry<'_>) -> Result<Arc<dyn Source>> {
-        let range = self.range(entry)?;
-        Ok(Arc::new(Window::new(self.source.clone(), range)?))
+        Ok(self.bytes_of(entry)?.to_source()?)
     }
 
     /// Says for each tensor that the format has no checksum; the structure was checked when the file
@@ -314,7 +300,7 @@ impl Archive {
     /// # Errors
     /// [`UsageError::ForeignEntry`] where the entry is another archive's.
     pub fn verify_entry(&self, entry: Entry<'_>) -> Result<Item> {
-        self.range(entry)?;
+        self.bytes_of(entry)?;
         Ok(match entry.dtype() {
             Some(_) => Item::new(entry.name(), Outcome::NotCovered),
             None => Item::new(entry.name(), Outcome::Unsupported)
@@ -323,19 +309,20 @@ impl Archive {
     }
 
     /// Where the entry's bytes are, after checking that it is ours.
-    fn range(&self, entry: Entry<'_>) -> Result<Range<u64>> {
+    fn bytes_of<'a>(&'a self, entry: Entry<'a>) -> Result<StoredBytes<'a>> {
         if !core::ptr::eq(entry.index, &*self.index) {
             return Err(UsageError::ForeignEntry.into());
         }
         let offset = entry.offset();
-        Ok(offset..offset.saturating_add(entry.len()))
+        let range = offset..offset.saturating_add(entry.len());
+        Ok(StoredBytes::new(&self.source, entry.name(), range))
     }
 
     /// Where the entry's bytes are, and its dtype, which is known.
-    fn locate(&self, entry: Entry<'_>) -> Result<(DType, Range<u64>)> {
-        let range = self.range(entry)?;
+    fn locate<'a>(&'a self, entry: Entry<'a>) -> Result<(DType, StoredBytes<'a>)> {
+        let stored = self.bytes_of(entry)?;
         match entry.dtype() {
-            Some(dtype) => Ok((dtype, range)),
+            Some(dtype) => Ok((dtype, stored)),
             None => Err(entry.unsupported()),
         }
     }

@@ -3,7 +3,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec};
+use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, write_vec};
 use tensor_core::{Order, Shape, ShapeError, Source, Tensor, TensorSpec, WriteOptions};
 
 use crate::layout::{Header, METADATA, PREFIX};
@@ -504,10 +504,8 @@ impl Builder {
     /// # Errors
     /// As [`encoded_len`](Self::encoded_len), and what a deferred tensor's source fails with.
     pub fn to_vec(&self) -> Result<Vec<u8>> {
-        let plan = self.plan()?;
-        let mut sink = Sink::new(hinted_vec(plan.file_len));
-        self.write(&plan, &mut sink, &WriteOptions::default())?;
-        Ok(sink.into_inner())
+        let (plan, options) = (self.plan()?, WriteOptions::default());
+        write_vec(plan.file_len, |sink| self.write(&plan, sink, &options))
     }
 
     /// Writes the file to `out`, front to back.
@@ -554,10 +552,9 @@ impl Builder {
     ) -> Result<()> {
         // What the format can't hold fails before the first byte.
         let plan = self.plan()?;
-        let file = tensor_core::codec::AtomicFile::create_from(path, self.sources(), options)?;
-        let mut sink = Sink::new(file);
-        self.write(&plan, &mut sink, options)?;
-        sink.into_inner().commit_with(options)
+        tensor_core::codec::write_file(path, self.sources(), options, |sink| {
+            self.write(&plan, sink, options)
+        })
     }
 
     /// The tensors and the metadata.

@@ -4,6 +4,8 @@
 //! Who only holds tensors needs nothing of it.
 
 mod error;
+mod stored;
+mod whole;
 
 #[doc(inline)]
 pub use crate::__rules as rules;
@@ -26,3 +28,7 @@ pub use crate::sink::{Output, Sink, TransferError, hinted_vec};
 pub use crate::source::{WINDOW, check_index_memory, walk};
 pub use crate::unchanged::Unchanged;
 pub use error::{Error, Format, Named};
+pub use stored::StoredBytes;
+pub use whole::write_vec;
+#[cfg(feature = "std")]
+pub use whole::{open_file, stale_files, write_file};

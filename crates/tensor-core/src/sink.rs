@@ -96,7 +96,8 @@ pub enum TransferError {
 /// sink.put_u64_le(3)?;
 /// sink.fill(2, 0xFF)?;
 /// sink.copy_from(&Bytes::from_static(b"data"), &Ticker::new(None))?;
-/// assert_eq!(sink.into_inner(), b"BOX!\x01\x02\0\x03\0\0\0\0\0\0\0\xFF\xFFdata");
+/// sink.get_mut()[3] = b'?';
+/// assert_eq!(sink.into_inner(), b"BOX?\x01\x02\0\x03\0\0\0\0\0\0\0\xFF\xFFdata");
 /// # Ok::<(), TransferError>(())
 /// ```
 #[derive(Debug)]
@@ -114,6 +115,12 @@ impl<O: Output> Sink<O> {
     /// Number of bytes put so far.
     pub fn position(&self) -> u64 {
         self.position
+    }
+
+    /// The output, such as a file of which something that was put is to be corrected. What is put there
+    /// by another way is not counted.
+    pub fn get_mut(&mut self) -> &mut O {
+        &mut self.out
     }
 
     /// What was put, where the output is the value itself.

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, hinted_vec, walk};
+use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, walk, write_vec};
 use tensor_core::{
     Bytes, Entries, Order, Shape, SinkError, Source, Swapped, Tensor, TensorSpec, Value,
     WriteOptions, parallel,
@@ -501,9 +501,8 @@ impl Builder {
             Err(Error::Build(BuildError::EncodedLen)) => 0,
             len => len?,
         };
-        let mut sink = Sink::new(hinted_vec(len));
-        self.write(&mut sink, &WriteOptions::default())?;
-        Ok(sink.into_inner())
+        let options = WriteOptions::default();
+        write_vec(len, |sink| self.write(sink, &options))
     }
 
     /// Writes the file to `out`, front to back.
@@ -549,10 +548,7 @@ impl Builder {
         options: &WriteOptions<'_>,
     ) -> Result<()> {
         let sources = self.tensors.iter().map(|tensor| &*tensor.data);
-        let file = tensor_core::codec::AtomicFile::create_from(path, sources, options)?;
-        let mut sink = Sink::new(file);
-        self.write(&mut sink, options)?;
-        sink.into_inner().commit_with(options)
+        tensor_core::codec::write_file(path, sources, options, |sink| self.write(sink, options))
     }
 
     fn write<O: Output>(&self, sink: &mut Sink<O>, options: &WriteOptions<'_>) -> Result<()> {

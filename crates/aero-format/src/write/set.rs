@@ -3,7 +3,7 @@
 use std::string::String;
 use std::vec::Vec;
 
-use tensor_core::codec::{AtomicFile, Output, SealedFile, Sink};
+use tensor_core::codec::{AtomicFile, Output, SealedFile, Sink, stale_files};
 use tensor_core::{Source, WriteOptions};
 
 use super::{Builder, Layout};
@@ -135,16 +135,9 @@ impl Builder {
         let Ok(old) = crate::Set::open(path) else {
             return Vec::new();
         };
-        let new = self.set_files(path);
-        let is_read = |file: &std::path::PathBuf| {
-            let id = tensor_core::FileId::of(file).ok();
-            id.is_none() || self.sources().any(|source| source.file() == id.as_ref())
-        };
         // The first one is the set itself.
-        let files = old.files().into_iter().skip(1);
-        files
-            .filter(|file| file.parent() == path.parent() && !new.contains(file) && !is_read(file))
-            .collect()
+        let old = old.files().into_iter().skip(1).collect();
+        stale_files(path, old, &self.set_files(path), || self.sources())
     }
 
     /// The files that [`write_set`](Self::write_set) puts beside the JSON at `path`, whatever its

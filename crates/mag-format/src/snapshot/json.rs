@@ -125,12 +125,12 @@ impl<'a> Json<'a> {
     #[inline]
     fn token(&mut self) -> Result<Option<u8>> {
         match self.peek()? {
-            Some(b' ' | b'\t' | b'\n' | b'\r') => self.token_behind_space(),
+            Some(b' ' | b'\t' | b'\n' | b'\r') => self.token_after_space(),
             next => Ok(next),
         }
     }
 
-    fn token_behind_space(&mut self) -> Result<Option<u8>> {
+    fn token_after_space(&mut self) -> Result<Option<u8>> {
         loop {
             let rest = self.rest()?;
             let is_space = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
@@ -184,7 +184,7 @@ impl<'a> Json<'a> {
         Ok(is_there)
     }
 
-    /// The next key of the object that was entered, `None` behind its last. `first` starts true.
+    /// The next key of the object that was entered, `None` after its last. `first` starts true.
     pub(super) fn key(&mut self, first: &mut bool) -> Result<Option<&str>> {
         if !self.another(first, b'}', "`,` or `}`")? {
             return Ok(None);
@@ -348,7 +348,7 @@ impl<'a> Json<'a> {
         }
         if self.accept(b'0')? {
             if matches!(self.peek()?, Some(b'0'..=b'9')) {
-                return self.unexpected("no digit behind a leading zero");
+                return self.unexpected("no digit after a leading zero");
             }
         } else {
             self.digits()?;

@@ -41,7 +41,7 @@ const LONG_NAMES: [&str; 13] = [
     "int64",
 ];
 
-/// Parses the file behind magic and version, where the cursor stands.
+/// Parses the file after magic and version, where the cursor stands.
 pub(crate) fn parse(
     source: &dyn Source,
     cursor: Cursor<'_>,

@@ -21,7 +21,7 @@ const CHECKSUMMED: u64 = 20;
 /// A descriptor without dims.
 const DESCRIPTOR: u64 = 24;
 
-/// Parses the file behind magic and version, where the cursor stands.
+/// Parses the file after magic and version, where the cursor stands.
 // Long since it goes through the parts of the file in their order, each with rules of its own.
 pub(crate) fn parse(
     source: &dyn Source,

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::string::String;
 use std::vec::Vec;
 
-use tensor_core::codec::{AtomicFile, Output, SealedFile, Sink};
-use tensor_core::{FileId, WriteOptions};
+use tensor_core::WriteOptions;
+use tensor_core::codec::{AtomicFile, Output, SealedFile, Sink, stale_files};
 
 use super::Set;
 use crate::json::put_ascii;
@@ -147,15 +147,9 @@ impl Builder {
         let (Ok(old), Ok(new)) = (Set::open(path), self.set_files(path)) else {
             return Vec::new();
         };
-        let is_read = |file: &PathBuf| {
-            let id = FileId::of(file).ok();
-            id.is_none() || self.sources().any(|source| source.file() == id.as_ref())
-        };
         // The first one is the index itself.
-        let files = old.files().into_iter().skip(1);
-        files
-            .filter(|file| file.parent() == path.parent() && !new.contains(file) && !is_read(file))
-            .collect()
+        let old = old.files().into_iter().skip(1).collect();
+        stale_files(path, old, &new, || self.sources())
     }
 
     /// Size of all files of the set in bytes, but for the index.
