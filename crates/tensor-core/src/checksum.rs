@@ -1,15 +1,15 @@
-//! CRC-32C (Castagnoli), which two of the formats store: hardware instructions with `std`, a
-//! table without; both give the same values.
+//! CRC-32C (Castagnoli), which two of the formats store: hardware instructions with the
+//! feature `crc32c`, a table without; both give the same values.
 
 use core::ops::Range;
 
 use crate::Source;
 use crate::codec::{Ticker, TransferError, walk};
-#[cfg(feature = "std")]
+#[cfg(feature = "crc32c")]
 use crate::parallel;
 
 /// Bytes that one thread checks before it takes the next piece.
-#[cfg(feature = "std")]
+#[cfg(feature = "crc32c")]
 const PIECE: u64 = 16 << 20;
 
 /// CRC-32C of `bytes`.
@@ -31,11 +31,11 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 /// ```
 #[must_use]
 pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
-    #[cfg(feature = "std")]
+    #[cfg(feature = "crc32c")]
     {
         crc32c::crc32c_append(crc, bytes)
     }
-    #[cfg(not(feature = "std"))]
+    #[cfg(not(feature = "crc32c"))]
     {
         table::append(crc, bytes)
     }
@@ -70,7 +70,7 @@ pub fn crc32c_source(
         })?;
         Ok(crc)
     };
-    #[cfg(feature = "std")]
+    #[cfg(feature = "crc32c")]
     if parallel::threads(threads) > 1 && range.end.saturating_sub(range.start) > PIECE {
         let piece = |index: usize| {
             let start = range.start + index as u64 * PIECE;
@@ -91,7 +91,7 @@ pub fn crc32c_source(
 }
 
 /// The table-driven form, also built for tests so that both can be held against each other.
-#[cfg(any(test, not(feature = "std")))]
+#[cfg(any(test, not(feature = "crc32c")))]
 mod table {
     use crc::{CRC_32_ISCSI, Crc, Table};
 
@@ -105,7 +105,7 @@ mod table {
     }
 }
 
-#[cfg(all(test, feature = "std"))]
+#[cfg(all(test, feature = "crc32c"))]
 mod tests {
     use super::*;
 

@@ -37,6 +37,7 @@ mod archive_id;
 mod atomic;
 mod buffer;
 mod cast;
+#[cfg(feature = "checksum")]
 pub mod checksum;
 pub mod codec;
 mod compact;
