@@ -8,6 +8,7 @@
 //! - [`gate`]: all files of a format, damaged in every way, within bounds of memory and time
 //! - [`corpus`]: real files with their manifests, where they are at hand
 //! - [`crowds`]: files of very many entries that share what they say
+//! - [`saving_tests`]: tests about files that are the same for all codecs
 //! - [`http`]: a web server that counts, and misbehaves where asked to
 //! - [`alloc`]: an allocator that counts, to hold a parser to its memory bound
 //!
@@ -44,6 +45,7 @@ pub mod mag_snapshots;
 pub mod mutate;
 pub mod primitiv;
 pub mod safetensors;
+mod saving;
 mod xxh3;
 pub mod ztensor;
 mod ztensor_generations;
