@@ -211,7 +211,7 @@ impl Index {
                 Some("tensors") => {
                     seen = true;
                     let count = decoder.list().map_err(structure)?;
-                    // No more than fit into what is left, whatever the list says.
+                    // At most as many as fit into the bytes that remain, whatever the list says.
                     self.tensors.reserve(count.min(bytes.len() / MIN_TENSOR));
                     let mut extras = 0u64;
                     for ordinal in 0..count {

@@ -73,7 +73,7 @@ fn decompress(stored: &[u8], ulen: u64) -> Result<Option<Bytes>> {
     if decoder.window_log_max(WINDOW_LOG).is_err() {
         return Ok(None);
     }
-    // What is reserved is in proportion to what is there, whatever `ulen` says.
+    // What is reserved is in proportion to the stored bytes, whatever `ulen` says.
     let mut out = tensor_core::codec::hinted_vec(ulen.min(stored.len() as u64 * 4));
     let mut limited = decoder.take(ulen.saturating_add(1));
     let whole = match limited.read_to_end(&mut out) {

@@ -27,7 +27,7 @@ pub(crate) struct Header {
 impl Header {
     pub(crate) const SIZE: u64 = 96;
 
-    // Long since each field of the header has a rule of its own.
+    // This function is long because each field of the header has its own rule.
     pub(crate) fn parse(source: &dyn Source, limits: &Limits) -> Result<Self> {
         let size = source.size();
         let mut cursor = Cursor::new(source, 0..size)?;

@@ -15,7 +15,7 @@ use crate::Limits;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// What the reader takes on.
+    /// Limits on what the reader accepts.
     pub limits: Limits,
     /// Whether to check header, TOC and string table against IHSH, where there is one. On by
     /// default.

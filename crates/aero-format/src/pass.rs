@@ -201,7 +201,7 @@ fn put_beside_hashing<O: Output>(
         let mut spare = Vec::new();
         let written = pieces(parts, sink, ticker, &mut spare, |piece, spare| {
             spare.extend(given_back.try_iter());
-            // Fails only if the hasher is gone, which then says so itself.
+            // Fails only if the hasher has ended, which then returns its own error.
             let _ = send.send(piece);
             Ok(())
         });

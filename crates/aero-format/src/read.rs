@@ -577,7 +577,7 @@ impl Archive {
         if let Some(end) = end.filter(|&end| end <= self.file_len()) {
             return Ok(offset..end);
         }
-        // The shard is looked for only where it is to be named.
+        // The shard is looked up only for the error that names it.
         let shard = self.shard(entry).map_or(0, |shard| shard.length);
         let rule = Rule::TidxDataRange { offset, len, shard };
         inside(self.file_len(), offset, len, rule, at)?;

@@ -136,7 +136,7 @@ rules! {
             ulen: u64,
         },
         /// "TOC Entry": blake3_256 is of the uncompressed bytes.
-        #[rule("aero.chunk.blake3", "the payload does not have the BLAKE3 hash that the TOC gives, {expected}{}", Found(found))]
+        #[rule("aero.chunk.blake3", "the payload does not have the BLAKE3 hash that the TOC gives, {expected}{}", ButFound(found))]
         ChunkHash {
             /// What the TOC says.
             expected: Digest,
@@ -164,7 +164,7 @@ rules! {
         /// "TIDX Schema": a name is UTF-8 text.
         #[rule("aero.tidx.name", "the tensor name is no UTF-8 text")]
         TidxName,
-        /// "TIDX Schema": each tensor is there once.
+        /// "TIDX Schema": no tensor is a duplicate.
         #[rule("aero.tidx.duplicate", "tensor {first} has the same name")]
         TidxDuplicate {
             /// The tensor that has the name already.
@@ -244,7 +244,7 @@ rules! {
         /// AEROSET: each shard is in exactly one part.
         #[rule("aero.set.shard", "a shard of the set is in no part, or in two")]
         SetShard,
-        /// AEROSET: every part is there.
+        /// AEROSET: no part is missing.
         #[rule("aero.set.missing", "a file of the set is missing")]
         SetMissing,
         /// AEROSET: size_bytes and sha256 are those of the file.
@@ -334,10 +334,10 @@ impl fmt::Display for Digest {
     }
 }
 
-/// What was found instead, where that is known.
-struct Found<'a>(&'a Option<Digest>);
+/// The end of a message: what was found instead, where that is known.
+struct ButFound<'a>(&'a Option<Digest>);
 
-impl fmt::Display for Found<'_> {
+impl fmt::Display for ButFound<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(found) => write!(f, ", but {found}"),

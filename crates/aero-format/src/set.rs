@@ -640,7 +640,7 @@ fn parse(path: &Path, source: &dyn Source, files: Files, options: &ReadOptions) 
     })
 }
 
-/// The error about an address that is not gone to.
+/// The error about an address that is not opened.
 fn remote(url: &str, field: &'static str) -> Error {
     let url = url.to_owned();
     Error::unsupported(Unsupported::Remote { url }, At::new(0, field))

@@ -46,11 +46,13 @@ mod subtrees {
     /// The shortest and the longest part.
     const PARTS: Range<u64> = 1 << 18..1 << 23;
     /// Above this many parts they get longer.
-    const MOST: u64 = 1 << 16;
+    const MAX_PARTS: u64 = 1 << 16;
 
     /// The length of the parts of `len` bytes, a power of two; `None` where one is enough.
     pub(super) fn part_of(len: u64) -> Option<u64> {
-        let wanted = (len / 16).clamp(PARTS.start, PARTS.end).max(len / MOST);
+        let wanted = (len / 16)
+            .clamp(PARTS.start, PARTS.end)
+            .max(len / MAX_PARTS);
         let part = wanted.checked_next_power_of_two()?;
         (len > part).then_some(part)
     }
@@ -137,7 +139,7 @@ mod subtrees {
             assert_eq!(part_of(1 << 30), Some(1 << 23));
             for len in [(1 << 18) + 1, 1 << 22, 1 << 40, u64::MAX / 3, (1 << 63) - 1] {
                 let part = part_of(len).unwrap();
-                assert!(part.is_power_of_two() && len.div_ceil(part) <= 2 * MOST);
+                assert!(part.is_power_of_two() && len.div_ceil(part) <= 2 * MAX_PARTS);
             }
         }
     }

@@ -118,7 +118,7 @@ impl Archive {
             }
             let place = report.items.len();
             report.tell(item, options);
-            // One that isn't kept is not to be added to.
+            // Nothing is added to one that isn't kept.
             if report.items.len() > place {
                 of_shards.extend(of_shard.map(|shard| (place, shard)));
             }
@@ -282,7 +282,7 @@ impl Archive {
         };
         match (item.outcome, unsupported) {
             (Outcome::Failed, _) => item.tensors.push(entry.name().into()),
-            // Its bytes are whole, but not to be read.
+            // Its bytes are intact, but nothing can interpret them.
             (_, Some(note)) => {
                 item = Item::new(item.item, Outcome::Unsupported).with_note(note);
             }
@@ -302,7 +302,7 @@ fn compared(item: String, chunk: &Chunk, checked: Result<Option<[u8; 32]>>) -> R
     Ok(item.with_note("blake3"))
 }
 
-/// How many tensors are hashed before what was found is told.
+/// How many tensors are hashed before their outcomes are reported.
 const BATCH: usize = 1 << 14;
 /// How many hashes are kept of ranges that it takes time to hash, in case the next tensors share them.
 const KEPT: usize = 1 << 12;

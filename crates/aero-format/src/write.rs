@@ -17,7 +17,7 @@ mod set;
 
 use joined::Joined;
 pub use options::TensorOptions;
-use place::Layout;
+use place::FileLayout;
 use records::to_json;
 
 #[cfg(feature = "std")]
@@ -401,7 +401,7 @@ impl Builder {
         self.push(name, code, spec.into_shape(), data, options)
     }
 
-    /// Adds a tensor of an archive as it is there: its dtype, known or not, its stored bytes, flags and all
+    /// Adds a tensor of an archive unchanged: its dtype, known or not, its stored bytes, flags and all
     /// that the index says about it.
     ///
     /// ```
@@ -589,7 +589,7 @@ impl Builder {
         let shards = self.shards();
         // With tensor hashes in a compressed index its size is known only when they are.
         let fixed = self.options.level.is_none() || !self.options.tensor_hashes;
-        // What the format can't hold fails before the file is there.
+        // What the format can't hold fails before the file is created.
         let draft = match fixed {
             true => Some(self.layout_with(&shards, true, self.blank(&shards))?),
             false => None,
@@ -637,10 +637,10 @@ impl Builder {
     fn write_draft<O: Output>(
         &self,
         shards: &[Shard],
-        draft: &Layout,
+        draft: &FileLayout,
         sink: &mut Sink<O>,
         options: &WriteOptions<'_>,
-    ) -> Result<Layout> {
+    ) -> Result<FileLayout> {
         let ticker = Ticker::new(options.progress);
         let mut hashed = Vec::new();
         for (chunk, payload) in &draft.chunks {
@@ -689,7 +689,7 @@ impl Builder {
 
     fn write<O: Output>(
         &self,
-        layout: &Layout,
+        layout: &FileLayout,
         sink: &mut Sink<O>,
         options: &WriteOptions<'_>,
     ) -> Result<()> {

@@ -49,7 +49,7 @@ const UNDEFINED: u8 = 23;
 const BIGNUM: u64 = 2;
 const NEGATIVE_BIGNUM: u64 = 3;
 
-/// Whether a head stands for no value.
+/// Whether a head is that of no value.
 pub(crate) fn is_null(head: Header) -> bool {
     matches!(head, Header::Simple(NULL | UNDEFINED))
 }
@@ -61,7 +61,7 @@ pub(crate) enum Integer {
 }
 
 /// A length as the host's own number. Where addresses have 32 bits one beyond them is `most`, which is
-/// as far beyond the bytes that are there; the pull decoder would call it a wrong item instead.
+/// as far beyond the bytes that remain; the pull decoder would call it a wrong item instead.
 fn host_len<W: TryFrom<u64>>(value: u64, most: W) -> W {
     W::try_from(value).unwrap_or(most)
 }

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use tensor_core::codec::{Cursor, NameTable};
 use tensor_core::{At, LimitExceeded, Source, Truncated};
 
-use self::parser::{Contents, Parser, Seen};
+use self::parser::{Contents, GenerationSigns, Parser};
 pub(crate) use self::tensors::{Record, Tensors};
 use crate::generation::Generation;
 use crate::layout::{ALIGN, Evidence, Header, Layout};
@@ -30,7 +30,7 @@ pub(crate) struct Index {
     pub(crate) data_start: u64,
     /// Where the last tensor ends.
     pub(crate) data_end: u64,
-    /// Whether nothing but the file's length speaks for the packed layout.
+    /// Whether the file's length is the only sign of the packed layout.
     pub(crate) ambiguous: bool,
     metadata_names: NameTable,
     scalar_names: NameTable,
@@ -45,15 +45,15 @@ impl Index {
             mut tensors,
             metadata: pairs,
             scalars,
-            seen,
-            extent,
+            signs,
+            span,
             metadata_names,
             scalar_names,
         } = Parser::parse(&metadata, options.limits)?;
-        // It is gone where it was read from a file, before its place is needed for what follows.
+        // Where it was read from a file its memory is freed before the next steps need it.
         drop(metadata);
         tensors.shrink();
-        if !extent.sorted {
+        if !span.sorted {
             tensors.sort()?;
         }
         index_names(&mut tensors)?;
@@ -62,24 +62,24 @@ impl Index {
         let evidence = Evidence {
             file_len: size,
             metadata_end,
-            data_len: extent.data_len,
-            aligned: extent.aligned,
+            data_len: span.data_len,
+            aligned: span.aligned,
             chained,
-            modern: seen.bool_map
-                || seen.new_scheme
-                || seen.scalars
+            modern: signs.bool_map
+                || signs.new_scheme
+                || signs.scalars
                 || version.is_some_and(writes_aligned),
         };
         let layout = place_data(&tensors, &evidence, options.layout)?;
         let data_start = evidence.data_start(layout);
         let ambiguous = layout == Layout::Packed
             && options.layout == Layout::Auto
-            && extent.aligned
+            && span.aligned
             && data_start != evidence.aligned_start()
             && version.is_none();
         Ok(Self {
             tensors,
-            generation: generation(seen, layout, version),
+            generation: generation(signs, layout, version),
             metadata: pairs,
             scalars,
             layout,
@@ -241,24 +241,24 @@ fn writes_aligned(version: &str) -> bool {
     !version.starts_with("0.19.") && !matches!(pre_release, Some([b'1'..=b'4']))
 }
 
-/// Which releases write what was seen in the metadata, with data that lies so.
-fn generation(seen: Seen, layout: Layout, version: Option<&str>) -> Generation {
-    if layout == Layout::Packed && !seen.bool_map && !seen.new_scheme && !seen.scalars {
+/// The generation of releases that write these signs in the metadata, with data in this layout.
+fn generation(signs: GenerationSigns, layout: Layout, version: Option<&str>) -> Generation {
+    if layout == Layout::Packed && !signs.bool_map && !signs.new_scheme && !signs.scalars {
         Generation::V0_19
-    } else if seen.scalars || seen.new_scheme {
+    } else if signs.scalars || signs.new_scheme {
         Generation::Current
-    } else if seen.bool_text {
+    } else if signs.bool_text {
         Generation::V0_20
     } else {
         // What is spelled counts for more than what the text says: a file may have been
         // rewritten since. A file of 0.19 that is aligned was.
         let old = |version: &str| version.starts_with("0.19.") || version.starts_with("0.20.");
         match version {
-            Some(version) if old(version) && !seen.bool_map => Generation::V0_20,
+            Some(version) if old(version) && !signs.bool_map => Generation::V0_20,
             Some(version) if old(version) || version.starts_with("0.21.") => Generation::V0_21,
-            Some(_) if seen.old_scheme => Generation::V0_21,
+            Some(_) if signs.old_scheme => Generation::V0_21,
             Some(_) => Generation::Current,
-            None if seen.old_scheme && seen.bool_map => Generation::V0_21,
+            None if signs.old_scheme && signs.bool_map => Generation::V0_21,
             None => Generation::Unknown,
         }
     }

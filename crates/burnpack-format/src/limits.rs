@@ -1,4 +1,4 @@
-/// How much of a file the reader is willing to take on.
+/// Limits on what the reader accepts of a file.
 ///
 /// The defaults for the metadata and the number of tensors are those of Burn's own reader; the
 /// others keep a file of nothing but small items from taking many times its size in memory. No

@@ -4,7 +4,7 @@ use core::fmt;
 
 use tensor_core::Shape;
 
-/// How a quantized tensor's bytes are to be understood ([`DTypeCode::QFloat`]).
+/// How to interpret the bytes of a quantized tensor ([`DTypeCode::QFloat`]).
 ///
 /// Burn has spelled schemes in two ways under one version number; this type holds both, and
 /// [`generation`](Self::generation) says which one a file uses. The older spelling's scale type is

@@ -32,9 +32,9 @@ use crate::{BuildError, DTypeCode, Entry, Error, Limits, Result, Unsupported};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// What the reader takes on.
+    /// Limits on what the reader accepts.
     pub limits: Limits,
-    /// How the data lies, where the file is not to be asked. A few packed files could also be
+    /// The layout of the data, where it is not to be told from the file. A few packed files could also be
     /// aligned ones that lost their end.
     pub layout: Layout,
 }
@@ -47,7 +47,7 @@ impl ReadOptions {
         self
     }
 
-    /// These options for files whose data lies so.
+    /// These options for files with this layout of the data.
     #[must_use]
     pub const fn with_layout(mut self, layout: Layout) -> Self {
         self.layout = layout;

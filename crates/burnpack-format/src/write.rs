@@ -362,9 +362,9 @@ impl Builder {
         Ok(self)
     }
 
-    /// Adds a tensor of an archive as it is there: with its dtype, known or not, its parameter id and
+    /// Adds a tensor of an archive unchanged: with its dtype, known or not, its parameter id and
     /// the bytes that it has. Its data is pulled when the file is written. With [`Compat::AsSpelled`] the
-    /// dtype is spelled as it is there, too.
+    /// dtype keeps its spelling, too.
     ///
     /// ```
     /// # use burnpack_format::{Archive, Builder, Tensor};

@@ -82,7 +82,7 @@ fn a_tensor_takes_at_most_64_bytes_and_its_name() {
             println!("{what} {order}: {kept} kept beside names, {peak} at most");
             assert_eq!(archive.entries().len(), COUNT as usize);
             assert!(kept <= 64 * COUNT as usize, "{what} {order}: {kept}");
-            // The names are there twice while they are brought into another order.
+            // There are two copies of the names while they are brought into another order.
             assert!(peak <= 80 * COUNT as usize, "{what} {order}: {peak}");
         }
     }

@@ -106,7 +106,7 @@ impl DTypeCode {
     /// Version 1's code of a dtype, `None` if it can't hold it.
     #[must_use]
     pub fn from_dtype(dtype: DType) -> Option<Self> {
-        let position = VERSION_1.iter().position(|&held| held == dtype)?;
+        let position = VERSION_1.iter().position(|&known| known == dtype)?;
         let code = u32::try_from(position).ok()?;
         Some(Self::new(Generation::Version1, code))
     }

@@ -133,7 +133,7 @@ impl Generation {
     }
 }
 
-/// Which of two unlike layouts with the number 100 a file has.
+/// Which of the two different layouts with the number 100 a file has.
 ///
 /// A snapshot has four zero bytes at 24, the count of metadata that no release could write, and
 /// the marker `SRP!` at 32. Either is enough, so that damage to one still counts as damage to a

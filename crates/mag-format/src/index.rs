@@ -109,18 +109,18 @@ impl Index {
     #[cfg(feature = "snapshots")]
     pub(crate) fn of_snapshot(
         generation: Generation,
-        found: crate::snapshot::Found,
+        parsed: crate::snapshot::ParsedSnapshot,
         duplicate: impl Fn(u64) -> Rule,
     ) -> Result<Self> {
-        let tensors = found.tensors.with_names(duplicate)?;
+        let tensors = parsed.tensors.with_names(duplicate)?;
         Ok(Self {
             metadata: Vec::new(),
             tensors,
             generation,
-            checksum: found.checksum,
-            records: found.records,
-            snapshot: Some(found.snapshot),
-            trailing: found.trailing,
+            checksum: parsed.checksum,
+            records: parsed.records,
+            snapshot: Some(parsed.snapshot),
+            trailing: parsed.trailing,
             metadata_names: NameTable::default(),
         })
     }
@@ -161,7 +161,7 @@ fn parse_tensors(cursor: &mut Cursor<'_>, count: u32, options: &ReadOptions) -> 
 }
 
 impl Tensors {
-    /// The same with a table of all names, or the error about the first duplicate.
+    /// These tensors with a table of all names, or the error about the first duplicate.
     fn with_names(mut self, duplicate: impl Fn(u64) -> Rule) -> Result<Self> {
         if let Err(twice) = self.finish() {
             let rule = duplicate(twice.first as u64);

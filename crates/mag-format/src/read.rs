@@ -49,7 +49,7 @@ impl Checksum {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// What the reader takes on.
+    /// Limits on what the reader accepts.
     pub limits: Limits,
     /// Whether to check the checksum of the records. On by default.
     pub check_records: bool,

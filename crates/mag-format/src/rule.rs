@@ -234,7 +234,7 @@ rules! {
         /// in 0.2.0.
         #[rule("mag.snapshot.tensor.offset", "data offset {got:#x} instead of {expected:#x}{}", leftover(got > expected))]
         SnapshotOffset {
-            /// Where it has to start.
+            /// Where it must start.
             expected: u64,
             /// The field.
             got: u64,
@@ -291,7 +291,7 @@ rules! {
         /// Snapshot 0.3.0: the document is JSON as Python writes it.
         #[rule("mag.manifest.json", "the document is no JSON: {expected} had to be here")]
         ManifestJson {
-            /// What had to come.
+            /// What was expected.
             expected: &'static str,
         },
         /// Snapshot 0.3.0: nothing but white space follows the document's object.
@@ -315,7 +315,7 @@ rules! {
         /// Snapshot 0.3.0: values have the types that their keys ask for.
         #[rule("mag.manifest.type", "a value of another type than {expected}")]
         ManifestType {
-            /// What had to come.
+            /// What was expected.
             expected: &'static str,
         },
         /// Snapshot 0.3.0: outside of the user's metadata no key is a duplicate.
@@ -372,7 +372,7 @@ rules! {
         /// a page.
         #[rule("mag.manifest.tensor.gap", "{got} bytes of data before it are no tensor's; a page is 4096")]
         ManifestGap {
-            /// The bytes that are nobody's.
+            /// How many bytes belong to no tensor.
             got: u64,
         },
         /// Snapshot 0.3.0: a tensor without bytes does not start inside another.
@@ -432,7 +432,7 @@ rules! {
     }
 }
 
-/// What a shape that takes too much is told.
+/// The text about a shape that is too large.
 const TOO_MANY: &str = "the product of the dims, zeros aside, is above 2^63-1";
 
 /// The versions that this build reads.
@@ -441,7 +441,7 @@ const HANDLED: &str = match cfg!(feature = "snapshots") {
     false => "version 1",
 };
 
-/// What is said of files whose offsets or length are too large.
+/// The text about files whose offsets or length are too large.
 fn leftover(is_too_large: bool) -> &'static str {
     match is_too_large {
         true => {

@@ -91,8 +91,8 @@ impl Snapshot {
     }
 }
 
-/// What a parser found; all of it is consistent, but names may be duplicates.
-pub(crate) struct Found {
+/// What the parser of a snapshot returns: consistent, except that names may be duplicates.
+pub(crate) struct ParsedSnapshot {
     pub(crate) tensors: Tensors,
     pub(crate) checksum: Option<Checksum>,
     pub(crate) records: Option<Records>,

@@ -198,7 +198,7 @@ impl Builder {
         Ok(self)
     }
 
-    /// Adds a tensor of an archive as it is there. Its data is pulled when the file is written.
+    /// Adds a tensor of an archive unchanged. Its data is pulled when the file is written.
     ///
     /// ```
     /// use mag_format::{Archive, Builder, Tensor};

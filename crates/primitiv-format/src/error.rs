@@ -96,7 +96,7 @@ pub enum BuildError {
     /// There are more parameters, statistics or configurations than 32 bits can count.
     #[error("more than 2^32-1 parameters, statistics or configurations")]
     TooMany,
-    /// The address, statistic or configuration is there already.
+    /// The address, statistic or configuration is a duplicate.
     #[error("{name:?} is used already")]
     Duplicate {
         /// The name.

@@ -16,7 +16,7 @@ use crate::tensors::{Role, Tensors};
 use crate::{Error, ReadOptions, Result, Rule};
 
 /// Everything that a file says. One that exists is valid: all lengths fit, all addresses,
-/// statistics and configurations are there once, and nothing follows.
+/// statistics and configurations are no duplicates, and nothing follows.
 #[derive(Debug)]
 pub(crate) struct Index {
     pub(crate) data_type: DataType,
@@ -69,7 +69,7 @@ impl Index {
             };
             return Err(Error::invalid(rule, reader.cursor.at("end")));
         }
-        // Two addresses may join to one name; it then stands for the first.
+        // Two addresses may join to one name, which then finds the first.
         index.same_named = index.tensors.finish();
         check_addresses(&index)?;
         Ok(index)
@@ -188,14 +188,14 @@ impl Parser<'_, '_> {
 
     /// Checks that no statistic of a value is a duplicate.
     fn check_stats(&self, value: usize, count: u32) -> Result<()> {
-        /// So few are compared with each other.
-        const FEW: usize = 8;
+        /// Up to this many are compared with each other.
+        const MAX_COMPARED: usize = 8;
         let first = value.saturating_add(1);
         let tensors = &self.index.tensors;
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         // They have the same address, so their names tell.
         let name = |at: usize| tensors.names.get(first.saturating_add(at));
-        let second = match count <= FEW {
+        let second = match count <= MAX_COMPARED {
             true => (1..count).find(|&second| (0..second).any(|at| name(at) == name(second))),
             false => {
                 let table = NameTable::of_positions(count, name);

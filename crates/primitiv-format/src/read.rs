@@ -28,7 +28,7 @@ use crate::{BuildError, Error, Limits, Result, UsageError};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// What the reader takes on.
+    /// Limits on what the reader accepts.
     pub limits: Limits,
     /// Accept bytes after the object, as the reference library does. Off by default: no writer
     /// leaves any.

@@ -22,7 +22,7 @@ rules! {
         Type {
             /// What the format has here.
             expected: &'static str,
-            /// The first byte of what is there.
+            /// The first byte that was found.
             got: u8,
         },
         /// "Types", Shape: at most 8 dims.
@@ -60,7 +60,7 @@ rules! {
         /// "Types", Model: an address has at least one part.
         #[rule("primitiv.model.empty_path", "parameter without a name")]
         EmptyPath,
-        /// "Types", Model: each address is there once.
+        /// "Types", Model: no address is a duplicate.
         #[rule("primitiv.model.duplicate", "the address of entry {first} is used again")]
         DuplicatePath {
             /// The entry that has it already.
@@ -72,10 +72,10 @@ rules! {
             /// The entry that is a parameter at the start of this address.
             parameter: u64,
         },
-        /// "Types", Parameter: each statistic is there once.
+        /// "Types", Parameter: no statistic is a duplicate.
         #[rule("primitiv.parameter.duplicate", "duplicate statistic")]
         DuplicateStat,
-        /// "Types", Optimizer: each configuration is there once.
+        /// "Types", Optimizer: no configuration is a duplicate.
         #[rule("primitiv.optimizer.duplicate", "duplicate configuration")]
         DuplicateConfig,
         /// "File Format": nothing follows the object.

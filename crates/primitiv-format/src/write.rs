@@ -380,7 +380,7 @@ impl Builder {
         Some(builder)
     }
 
-    /// Adds a tensor of an archive as it is there: a parameter with its address, or a statistic of
+    /// Adds a tensor of an archive unchanged: a parameter with its address, or a statistic of
     /// the parameter that was added last. Its data is pulled when the file is written.
     ///
     /// # Errors
@@ -407,7 +407,7 @@ impl Builder {
         self.copy_as(path, archive, entry)
     }
 
-    /// Adds a tensor of an archive as it is there, at another address; a statistic goes to the
+    /// Adds a tensor of an archive unchanged, but at another address; a statistic goes to the
     /// parameter that was added last, wherever that is.
     ///
     /// # Errors

@@ -105,7 +105,7 @@ impl Index {
             let key = pair.map_or("", MetaEntry::key).into();
             Error::invalid(Rule::MetadataKeyDuplicate { key }, at)
         })?;
-        // It is gone where it was read from a file, before its place is needed for the table of names.
+        // Where it was read from a file its memory is freed before the table of names needs it.
         drop(header);
         tensors.shrink();
         if let Err(duplicate) = tensors.names.index() {

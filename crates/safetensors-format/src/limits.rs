@@ -1,4 +1,4 @@
-/// How much of a file the reader is willing to take on.
+/// Limits on what the reader accepts of a file.
 ///
 /// ```
 /// let mut limits = safetensors_format::Limits::default();

@@ -28,7 +28,7 @@ use crate::{BuildError, Entry, Limits, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// What the reader takes on.
+    /// Limits on what the reader accepts.
     pub limits: Limits,
     /// Whether a set opens though shards are missing or damaged, with the tensors that are there.
     pub salvage: bool,

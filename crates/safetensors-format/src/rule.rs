@@ -34,7 +34,7 @@ rules! {
         HeaderJson {
             /// What had to be there.
             expected: &'static str,
-            /// The byte that is there, `None` at the end.
+            /// The byte that was found, `None` at the end.
             got: Option<u8>,
         },
         /// "Format": text in JSON has no bare control characters, only known escapes, and surrogates
@@ -46,7 +46,7 @@ rules! {
         /// white space of JSON is read as well.
         #[rule("safetensors.header.padding", "{}", Padding(*got))]
         HeaderPadding {
-            /// The byte that is there.
+            /// The byte that was found.
             got: u8,
         },
         /// "Notes": no name is a duplicate.
@@ -55,7 +55,7 @@ rules! {
             /// The place of the first in the header.
             first: u64,
         },
-        /// "Notes": `__metadata__` is there once.
+        /// "Notes": `__metadata__` is no duplicate.
         #[rule("safetensors.metadata.twice", "duplicate __metadata__")]
         MetadataDuplicate,
         /// "Format": `__metadata__` maps text to text.
@@ -154,7 +154,7 @@ rules! {
         IndexJson {
             /// What had to be there.
             expected: &'static str,
-            /// The byte that is there, `None` at the end.
+            /// The byte that was found, `None` at the end.
             got: Option<u8>,
         },
         /// Text in the JSON of an index is as in that of a header.
@@ -175,7 +175,7 @@ rules! {
             /// The shard as the index names it.
             shard: Box<str>,
         },
-        /// Every shard that the index names is there, and a file.
+        /// Every shard that the index names exists, and is a file.
         #[rule("safetensors.set.shard_missing", "the shard is missing, or no file; {} should be in it", Count(*tensors))]
         ShardMissing {
             /// How many tensors it should have.
@@ -258,7 +258,7 @@ impl fmt::Display for Start {
     }
 }
 
-/// What JSON had to have at a place, and the byte that is there.
+/// What JSON requires at a place, and the byte that was found.
 struct Expected<'a>(&'a str, Option<u8>);
 
 impl fmt::Display for Expected<'_> {

@@ -140,7 +140,7 @@ impl Set {
 
     /// Opens the set whose index is at `path`, with `options`: with
     /// [`salvage`](ReadOptions::salvage) shards and tensors that are missing are
-    /// [`faults`](Self::faults), and the rest is there.
+    /// [`faults`](Self::faults), and the other shards are read.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -310,7 +310,7 @@ impl Set {
         self.inner.shard(entry).map(|shard| &*shard.name)
     }
 
-    /// The shard that a tensor is in, as an archive of its own.
+    /// The shard that a tensor is in, as an archive.
     ///
     /// # Errors
     /// [`UsageError::ForeignEntry`] where the entry is of another set.

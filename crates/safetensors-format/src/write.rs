@@ -382,7 +382,7 @@ impl Builder {
         self.add(name, code, shape, data, options.extras)
     }
 
-    /// Adds a tensor of an archive as it is there: its dtype, known or not, its extra keys, and the
+    /// Adds a tensor of an archive unchanged: its dtype, known or not, its extra keys, and the
     /// bytes that it has, which are pulled when the file is written.
     ///
     /// ```
@@ -407,7 +407,7 @@ impl Builder {
         self.copy_as(entry.name(), archive, entry)
     }
 
-    /// Adds a tensor of an archive as it is there, under another name.
+    /// Adds a tensor of an archive unchanged, but under another name.
     ///
     /// # Errors
     /// As [`copy`](Self::copy).

@@ -175,7 +175,7 @@ impl AtomicFile {
         let (file, temporary) = if in_place || !place.regular {
             let mut open = OpenOptions::new();
             open.write(true);
-            // A link is replaced, not written through; what a descriptor stands for is not cut.
+            // A link is replaced, not written through; what a descriptor refers to is not truncated.
             if place.regular {
                 open.create(true).truncate(true);
                 if links == Links::Replace && place.path.is_symlink() {
@@ -304,7 +304,7 @@ impl SealedFile {
             let is_new = file.temporary.is_some() && target.symlink_metadata().is_err();
             if let Err(error) = file.commit() {
                 for path in new {
-                    // What is wrong is said already.
+                    // The first error is the one that is returned.
                     let _ = std::fs::remove_file(path);
                 }
                 return Err(error);

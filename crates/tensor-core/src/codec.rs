@@ -1,7 +1,7 @@
 //! What a codec is written with: fields read in order, names and shapes in bulk, bytes delivered in
 //! windows, files that appear whole, and the error that every codec's is.
 //!
-//! Who only holds tensors needs nothing of it.
+//! Those who only hold tensors need nothing of it.
 
 mod error;
 mod stored;

@@ -259,7 +259,7 @@ impl Names {
     /// Makes room for so many names, if there is memory for them.
     ///
     /// # Errors
-    /// That there is none.
+    /// Where there is no memory for them.
     pub fn try_reserve(&mut self, names: usize) -> Result<(), TryReserveError> {
         self.ends.try_reserve_exact(names)
     }
@@ -267,7 +267,7 @@ impl Names {
     /// Makes room for so many more bytes of the names' text, if there is memory for them.
     ///
     /// # Errors
-    /// That there is none.
+    /// Where there is no memory for them.
     pub fn try_reserve_text(&mut self, bytes: usize) -> Result<(), TryReserveError> {
         self.text.try_reserve_exact(bytes)
     }
@@ -411,7 +411,7 @@ pub struct Shapes {
 }
 
 impl Shapes {
-    /// So many hashes are told apart; a model has few shapes.
+    /// How many hashes are told apart; a model has few shapes.
     const RECENT: usize = 1024;
 
     /// Adds a shape, unless it is known.

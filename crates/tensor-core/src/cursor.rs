@@ -10,7 +10,7 @@ use crate::source::bounds;
 use crate::{At, Source, SourceError, Truncated};
 
 /// The most bytes that a cursor holds at once without being asked for more.
-const MOST: u64 = 1 << 20;
+const MAX_WINDOW: u64 = 1 << 20;
 
 /// Reads little-endian fields in order from a range of a [`Source`], with absolute offsets in
 /// every error.
@@ -223,7 +223,7 @@ impl<'a> Cursor<'a> {
 
     #[cold]
     fn refill(&mut self, len: u64) -> Result<(), SourceError> {
-        let ahead = self.expected.saturating_sub(self.position).min(MOST);
+        let ahead = self.expected.saturating_sub(self.position).min(MAX_WINDOW);
         let end = self.position.saturating_add(len.max(ahead)).min(self.end);
         self.window = self.source.read(self.position..end)?;
         self.window_start = self.position;

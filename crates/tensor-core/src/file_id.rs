@@ -27,7 +27,7 @@ impl FileId {
     /// The id of the file that `path` leads to.
     ///
     /// # Errors
-    /// What the operating system says, most often that there is none.
+    /// What the operating system says, most often that there is no such file.
     pub fn of(path: impl AsRef<std::path::Path>) -> std::io::Result<Self> {
         #[cfg(unix)]
         {

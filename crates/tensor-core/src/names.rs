@@ -123,7 +123,7 @@ impl NameTable {
         }
     }
 
-    /// The table of so many names; `repeated` is told of each that is at an earlier position too, which
+    /// The table of this many names; `repeated` is told of each that is at an earlier position too, which
     /// stays in the table, and whether to go on is its answer.
     pub(crate) fn with_positions<'a>(
         mut self,
@@ -159,7 +159,7 @@ impl NameTable {
     /// [`push`](Self::push) has an example.
     ///
     /// # Errors
-    /// The position of an equal name that is there already, and this one; nothing was added.
+    /// The position of an equal name that was added before, and this name; nothing was added.
     pub fn insert<T>(
         &mut self,
         list: &[T],

@@ -192,10 +192,10 @@ pub fn fill<E: Send>(
     let piece = piece.max(1);
     #[cfg(feature = "rayon")]
     {
-        /// More do not copy faster than a few.
-        const FEW: usize = 4;
+        /// More threads do not copy faster.
+        const MAX_COPY_THREADS: usize = 4;
         let wanted = match threads {
-            0 => available().min(FEW),
+            0 => available().min(MAX_COPY_THREADS),
             _ => threads,
         };
         let workers = wanted.min(bytes.len().div_ceil(piece));
@@ -243,7 +243,7 @@ fn shared<E: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 1..workers {
-            // Where no thread is to be had, this one does it all.
+            // Where no thread can be started, this one does all of the work.
             let _ = std::thread::Builder::new().spawn_scoped(scope, run);
         }
         run();
@@ -298,7 +298,7 @@ mod ordered {
     use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
     /// How many results are held at most, however little they cost.
-    pub(super) const MOST: usize = 1024;
+    pub(super) const MAX_RESULTS: usize = 1024;
 
     pub(super) struct State<R> {
         pub(super) done: BTreeMap<usize, R>,
@@ -350,7 +350,7 @@ fn pipelined<T: Send, E: Send>(
     work: impl Fn(usize) -> Result<T, E> + Sync,
     mut take: impl FnMut(usize, T) -> Result<(), E>,
 ) -> Result<(), E> {
-    use ordered::{Ending, MOST, State, lock};
+    use ordered::{Ending, MAX_RESULTS, State, lock};
     use std::sync::{Condvar, Mutex, PoisonError};
 
     let (state, changed, work) = (Mutex::new(State::new()), Condvar::new(), work);
@@ -360,7 +360,7 @@ fn pipelined<T: Send, E: Send>(
         for index in 0..count {
             let mut now = lock(&state);
             let result = loop {
-                while next < count.min(index + MOST)
+                while next < count.min(index + MAX_RESULTS)
                     && now.running < workers
                     && (next == index || held.saturating_add(cost(next)) <= budget)
                 {

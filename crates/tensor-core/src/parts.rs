@@ -50,7 +50,7 @@ pub trait Parts: Send + Sync {
     /// so.
     ///
     /// # Errors
-    /// That the address is none to go to, and as [`open`](Self::open).
+    /// Where the address is not one to open, and as [`open`](Self::open).
     fn open_address(
         &self,
         _address: &str,

@@ -64,7 +64,7 @@ impl PieceId {
 pub struct Pieces {
     /// All of them, one after the other; empty once they are finished.
     growing: Vec<u8>,
-    /// The same, when there are no more to come.
+    /// All of them, once no more are to come.
     block: Bytes,
     ends: Vec<usize>,
     /// Where the last piece of each hash is.
@@ -72,7 +72,7 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// So many hashes are told apart; what is held once is mostly the same all along.
+    /// How many hashes are told apart; most pieces are equal to the one before.
     const RECENT: usize = 256;
     /// Of a long piece only its ends are hashed.
     const HASHED: usize = 32;
@@ -130,7 +130,7 @@ impl Pieces {
         all.get(range).unwrap_or_default()
     }
 
-    /// A piece that is text; empty where it is none.
+    /// A piece as text; empty where it is not UTF-8.
     pub fn text(&self, id: PieceId) -> &str {
         core::str::from_utf8(self.get(id)).unwrap_or_default()
     }

@@ -67,7 +67,7 @@ pub struct PooledFile {
 }
 
 impl FilePool {
-    /// A pool that keeps so many files open, one at the least.
+    /// A pool that keeps up to this many files open, at least one.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {

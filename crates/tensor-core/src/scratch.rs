@@ -114,7 +114,7 @@ mod large {
     use super::AlignedBytes;
 
     /// Bytes that are kept at most: a stripe of a transposition and what it is made from.
-    const MOST: usize = 36 << 20;
+    const MAX_KEPT: usize = 36 << 20;
 
     #[derive(Debug, Default)]
     pub(super) struct Spares(Mutex<Vec<AlignedBytes>>);
@@ -164,7 +164,7 @@ mod large {
         let Some(kept) = kept() else { return };
         let mut spares = kept.0.lock().unwrap_or_else(PoisonError::into_inner);
         let held: usize = spares.iter().map(|spare| spare.as_slice().len()).sum();
-        if held.saturating_add(buffer.as_slice().len()) <= MOST {
+        if held.saturating_add(buffer.as_slice().len()) <= MAX_KEPT {
             spares.push(buffer);
         }
     }

@@ -56,7 +56,7 @@ impl Value {
         }
     }
 
-    /// The integer, if it is one that fits; a float is none.
+    /// The integer, if the value is an integer that fits, not a float.
     ///
     /// ```
     /// # use tensor_core::Value;
@@ -72,7 +72,7 @@ impl Value {
         }
     }
 
-    /// The integer, if it is one of at least 0 that fits; a float is none.
+    /// The integer, if the value is an integer of at least 0 that fits, not a float.
     #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         match self {
@@ -109,7 +109,7 @@ impl Value {
         }
     }
 
-    /// The bytes, if it is bytes; text is none.
+    /// The bytes, if the value is bytes, not text.
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {

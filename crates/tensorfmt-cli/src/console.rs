@@ -23,49 +23,49 @@ pub struct Answer {
 
 /// What a run on this thread gathers.
 #[derive(Default)]
-struct Held {
+struct Captured {
     answer: Answer,
     progress: Option<Progress>,
 }
 
 thread_local! {
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+    static CAPTURED: RefCell<Option<Captured>> = const { RefCell::new(None) };
 }
 
 /// Runs `work` on this thread, keeping all that it prints.
-pub(crate) fn held(progress: Option<Progress>, work: impl FnOnce() -> u8) -> Answer {
-    /// Ends the holding, also where the work panics.
-    struct End(Option<Held>);
+pub(crate) fn capture(progress: Option<Progress>, work: impl FnOnce() -> u8) -> Answer {
+    /// Ends the capture, also where the work panics.
+    struct End(Option<Captured>);
     impl Drop for End {
         fn drop(&mut self) {
-            HELD.set(self.0.take());
+            CAPTURED.set(self.0.take());
         }
     }
-    let started = Held {
+    let started = Captured {
         answer: Answer::default(),
         progress,
     };
-    let _end = End(HELD.replace(Some(started)));
+    let _end = End(CAPTURED.replace(Some(started)));
     let code = work();
-    let mut answer = HELD.take().unwrap_or_default().answer;
+    let mut answer = CAPTURED.take().unwrap_or_default().answer;
     answer.code = code;
     answer
 }
 
-/// Whether this thread's answers are kept.
-pub(crate) fn is_held() -> bool {
-    HELD.with_borrow(Option::is_some)
+/// Whether what this thread prints is captured.
+pub(crate) fn is_captured() -> bool {
+    CAPTURED.with_borrow(Option::is_some)
 }
 
-/// Who is told about progress on this thread.
+/// What is called with the progress of this thread.
 pub(crate) fn progress() -> Option<Progress> {
-    HELD.with_borrow(|held| held.as_ref()?.progress.clone())
+    CAPTURED.with_borrow(|captured| captured.as_ref()?.progress.clone())
 }
 
-/// Standard output, or what stands for it on this thread.
+/// Standard output, or what captures it on this thread.
 pub(crate) fn stdout() -> Stdout {
-    match is_held() {
-        true => Stdout::Held,
+    match is_captured() {
+        true => Stdout::Captured,
         false => Stdout::Real(io::stdout()),
     }
 }
@@ -73,15 +73,15 @@ pub(crate) fn stdout() -> Stdout {
 /// Where answers go.
 pub(crate) enum Stdout {
     Real(io::Stdout),
-    Held,
+    Captured,
 }
 
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Real(stdout) => stdout.write(bytes),
-            Self::Held => HELD.with_borrow_mut(|held| match held {
-                Some(held) => held.answer.stdout.write(bytes),
+            Self::Captured => CAPTURED.with_borrow_mut(|captured| match captured {
+                Some(captured) => captured.answer.stdout.write(bytes),
                 // It was taken to another thread, or kept beyond the run.
                 None => Err(io::Error::from(io::ErrorKind::BrokenPipe)),
             }),
@@ -91,7 +91,7 @@ impl Write for Stdout {
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Real(stdout) => stdout.flush(),
-            Self::Held => Ok(()),
+            Self::Captured => Ok(()),
         }
     }
 }
@@ -102,10 +102,10 @@ impl fmt::Debug for Stdout {
     }
 }
 
-/// Text on standard error; that it can't be written is nobody's to know.
+/// Text on standard error; a failure to write it is ignored, since there is no other place to report it.
 pub(crate) fn say(text: &str) {
-    let kept = HELD.with_borrow_mut(|held| match held {
-        Some(held) => held.answer.stderr.write_all(text.as_bytes()).is_ok(),
+    let kept = CAPTURED.with_borrow_mut(|captured| match captured {
+        Some(captured) => captured.answer.stderr.write_all(text.as_bytes()).is_ok(),
         None => false,
     });
     if !kept {
@@ -115,7 +115,7 @@ pub(crate) fn say(text: &str) {
 
 /// Prints help, a version, or what is wrong with the arguments, to where it belongs.
 pub(crate) fn show(error: &clap::Error) -> io::Result<()> {
-    if !is_held() {
+    if !is_captured() {
         return error.print().and_then(|()| io::stdout().flush());
     }
     let text = error.render().to_string();
@@ -148,7 +148,7 @@ mod tests {
                 .contains("inspekt")
         );
         assert_eq!(crate::run(["--version"], None).code, 0);
-        assert!(!is_held());
+        assert!(!is_captured());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `convert`: what it is told to do, in which order things are checked, and what it says.
+//! `convert`: its options, the order in which things are checked, and its messages.
 
 mod edits;
 mod in_place;
@@ -111,7 +111,7 @@ impl<'a> Job<'a> {
         Ok(job)
     }
 
-    /// Whether the inputs are to be checked before anything is written.
+    /// Whether the inputs are checked before anything is written.
     fn checks(&self) -> bool {
         !self.args.no_verify && !self.args.salvage
     }
@@ -193,7 +193,7 @@ impl<'a> Job<'a> {
         }))
     }
 
-    /// Makes every check that the inputs allow, and says what fails of what is to be converted.
+    /// Makes every check that the inputs allow, and prints those that fail for what will be converted.
     fn are_whole(&self, sources: &Sources) -> Result<bool, Failure> {
         let mut whole = true;
         for (input, archive) in &sources.opened {
@@ -268,7 +268,7 @@ struct Sources {
 }
 
 impl Sources {
-    /// Opens the inputs, if nothing that is there is in the way of the output.
+    /// Opens the inputs, if no existing file is in the way of the output.
     fn open(job: &Job<'_>) -> Result<Self, Failure> {
         let args = job.args;
         let paths = inputs(args)?;
@@ -356,7 +356,7 @@ fn open(
             false => input.open(),
         };
         let archive = archive.map_err(|error| Failure::about(&input.path, &error))?;
-        // Before the next one is opened: many files that each ask for much are not held at once.
+        // Before the next one is opened, so that the indices of many files are not in memory at once.
         let others = inputs.iter().map(|(_, archive)| archive);
         input.allows_beside(&archive, others, Work::Convert(target))?;
         inputs.push((input, archive));
@@ -364,7 +364,7 @@ fn open(
     Ok(inputs)
 }
 
-/// Makes every check that an input allows, and says what fails of what is to be converted.
+/// Makes every check that an input allows, and prints those that fail for what will be converted.
 fn is_whole(
     archive: &Archive,
     input: &Input,
@@ -374,7 +374,7 @@ fn is_whole(
     let report = verify::verify(archive, false, common, &|_| ());
     let report = report.map_err(|error| Failure::about(&input.path, &error))?;
     let is_left_out = |name: &str| archive.entry(name).is_some() && !edits.keeps(name);
-    // A set's index says what is converted; what a part holds beside that is said, and no more.
+    // A set's index decides what is converted; what a part holds beyond that is only reported.
     let is_spared = |name: &str| archive.entry(name).is_none() || !edits.keeps(name);
     // A failed shard is no fault of what is converted if all that it damages is left out.
     let is_elsewhere = |item: &tensorfmt::Item| {

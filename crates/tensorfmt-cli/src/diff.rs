@@ -1,4 +1,4 @@
-//! What two files hold, held against each other.
+//! The content of two files, compared.
 
 mod across;
 mod compare;
@@ -26,7 +26,7 @@ use crate::failure::{Failure, INVALID, exit_code};
 use crate::input::Input;
 use crate::output::{BATCH, Listing, Out, escape};
 use crate::progress::Meter;
-use crate::shared::{Key, MOST};
+use crate::shared::{Key, MAX_REMEMBERED};
 
 /// What the JSON has before the tensors.
 #[derive(Serialize)]
@@ -58,12 +58,12 @@ struct Line {
     b: Option<String>,
     #[serde(flatten)]
     values: Option<Values>,
-    /// Why a tensor can't be read, where that is no difference.
+    /// Why a tensor can't be read, where that does not count as a difference.
     #[serde(skip)]
     kind: Option<Kind>,
 }
 
-/// How many characters are shown of what is said about a tensor.
+/// How many characters of a tensor's attribute are shown.
 const MOST_SAID: usize = 1000;
 
 /// A value of the metadata that differs.
@@ -134,13 +134,13 @@ fn open(input: Input, other: Option<&Archive>) -> Result<(Archive, Input), Failu
     Ok((archive, input))
 }
 
-/// What is said on standard output, line by line.
+/// The report on standard output, line by line.
 struct Answer {
     listing: Listing,
-    found: Found,
+    differences: Differences,
 }
 
-/// What is said after the tensors.
+/// What is printed after the tensors.
 struct Rest {
     metadata: Vec<MetaLine>,
     other_dtypes: u64,
@@ -154,12 +154,15 @@ impl Answer {
             true => Listing::Json(Out::new().list(&Head {}, "tensors")?),
             false => Listing::Lines(Out::new()),
         };
-        let found = Found::default();
-        Ok(Self { listing, found })
+        let differences = Differences::default();
+        Ok(Self {
+            listing,
+            differences,
+        })
     }
 
     fn line(&mut self, line: &Line) -> Result<(), Failure> {
-        self.found.note(line);
+        self.differences.note(line);
         match &mut self.listing {
             Listing::Json(list) => list.item(line),
             Listing::Lines(out) => out.line(&describe(line)),
@@ -194,15 +197,15 @@ impl Answer {
 
     /// Says the rest, and whether all is the same.
     fn end(self, rest: Rest) -> Outcome {
-        let found = self.found;
-        let values = rest.metadata.len() + found.attributes;
-        let same = found.tensors == 0 && (values == 0 || !rest.metadata_counts);
+        let differences = self.differences;
+        let values = rest.metadata.len() + differences.attributes;
+        let same = differences.tensors == 0 && (values == 0 || !rest.metadata_counts);
         let metadata_counts = rest.metadata_counts;
         match self.listing {
             Listing::Json(list) => list.end(&Tail {
                 metadata: rest.metadata,
-                only_in_a: found.only.0,
-                only_in_b: found.only.1,
+                only_in_a: differences.only.0,
+                only_in_b: differences.only.1,
                 other_dtypes: rest.other_dtypes,
                 metadata_counts,
                 same,
@@ -211,11 +214,13 @@ impl Answer {
                 for line in rest.lines() {
                     out.line(&line)?;
                 }
-                out.line(&found.summary(same, values, rest.uncounted(values)))?;
+                out.line(&differences.summary(same, values, rest.uncounted(values)))?;
                 out.finish()?;
             }
         }
-        Ok(ExitCode::from(found.exit(metadata_counts && values > 0)))
+        Ok(ExitCode::from(
+            differences.exit(metadata_counts && values > 0),
+        ))
     }
 }
 
@@ -239,7 +244,7 @@ impl Rest {
         self.metadata.iter().map(differs).chain(other)
     }
 
-    /// Why so many values of the metadata that differ do not count, where they don't.
+    /// Why this many values of the metadata that differ do not count, where they don't.
     fn uncounted(&self, values: usize) -> Option<&'static str> {
         match (values == 0 || self.metadata_counts, self.tensors_only) {
             (true, _) => None,
@@ -251,11 +256,11 @@ impl Rest {
 
 /// How many tensors differ, and how many of them can't be compared.
 #[derive(Default)]
-struct Found {
+struct Differences {
     tensors: usize,
     /// How many of them are in the first or the second file only.
     only: (usize, usize),
-    /// What is said about tensors and differs.
+    /// Attributes of tensors that differ.
     attributes: usize,
     unread: usize,
     /// What those say that can't be: damage, or what is not supported.
@@ -263,7 +268,7 @@ struct Found {
     worst: u8,
 }
 
-impl Found {
+impl Differences {
     fn note(&mut self, line: &Line) {
         if line.key.is_some() {
             self.attributes += 1;
@@ -279,8 +284,8 @@ impl Found {
         }
     }
 
-    /// 1 where something differs or is damaged; where some tensors can't be read and all else is the
-    /// same, as that says.
+    /// 1 where something differs or is damaged; where only tensors differ that can't be read, the exit code
+    /// of the error about these.
     fn exit(&self, metadata_differs: bool) -> u8 {
         match (self.tensors, metadata_differs) {
             (0, false) => 0,
@@ -384,7 +389,7 @@ fn differences(what: &str, values: &Values) -> String {
     text
 }
 
-/// How tensors are held against each other.
+/// How tensors are compared.
 struct How<'a> {
     tolerance: Option<&'a Tolerance>,
     /// Whether values of two dtypes are compared.
@@ -405,7 +410,7 @@ struct Pairs<'a> {
     known: Mutex<HashMap<(Key, Key), Option<Line>>>,
 }
 
-/// Keys of what is said differently, and how it is said in each file.
+/// Keys of attributes that differ, with the values of both files.
 type Said = Vec<(String, Option<String>, Option<String>)>;
 
 impl<'a> Pairs<'a> {
@@ -476,7 +481,7 @@ impl<'a> Pairs<'a> {
             None => {
                 let found = find()?;
                 let mut known = known();
-                if known.len() >= MOST {
+                if known.len() >= MAX_REMEMBERED {
                     known.clear();
                 }
                 known.insert(key, found.clone());
@@ -552,7 +557,7 @@ fn unreadable(name: &str, a: Option<&Error>, b: Option<&Error>) -> Line {
     }
 }
 
-/// Two tensors whose values can be held against each other.
+/// Two tensors whose values can be compared.
 enum Match {
     Alike(Pair),
     /// Of two dtypes, both of numbers.
@@ -571,7 +576,7 @@ fn matched(
     how: &How<'_>,
 ) -> Result<Match, Box<Line>> {
     let differs = |what, a: String, b: String| Err(Box::new(line(name, what, Some(a), Some(b))));
-    // Two dtypes whose values are numbers, where these are to be compared.
+    // Two dtypes whose values are numbers, which are compared.
     let number = |tensor: &ModelTensor| {
         let dtype = tensor.dtype();
         dtype.filter(|&dtype| !matches!(Form::of(Some(dtype)), Form::Bytes))
@@ -675,7 +680,7 @@ fn said_in_short(a: &Entry<'_>, b: &Entry<'_>) -> Said {
     vec![("*".to_owned(), words(a), words(b))]
 }
 
-/// What is said about two tensors and differs; what is long is cut, since very many may say it.
+/// Attributes of two tensors that differ; long ones are cut, since very many tensors may have them.
 fn said(a: &ModelTensor, b: &ModelTensor) -> Said {
     let differs = metadata(&a.attributes(), &b.attributes()).into_iter();
     let text = |value: Option<serde_json::Value>| {
@@ -708,7 +713,7 @@ fn metadata(a: &[(String, Value)], b: &[(String, Value)]) -> Vec<MetaLine> {
         .collect()
 }
 
-/// The values by key; of a key that is there twice, the first one.
+/// The values by key; of duplicate keys the first one.
 fn first_values(pairs: &[(String, Value)]) -> HashMap<&str, &Value> {
     let mut values = HashMap::new();
     for (key, value) in pairs {

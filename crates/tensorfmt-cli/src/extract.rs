@@ -131,7 +131,7 @@ pub(crate) fn run(args: &Extract, common: &Common) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the output is, by the option, the ending, or a folder that is there or ends like one.
+/// Where the output goes, by the option, the ending, or a folder that exists or ends like one.
 fn to(args: &Extract) -> Result<To, Failure> {
     let path = &args.output;
     let ending = path.extension().and_then(|ending| ending.to_str());
@@ -201,8 +201,8 @@ fn pieces(
         let tensor = tensors.get(entry);
         let about = |error: &Error| Failure::about(&input.path, error);
         let mut piece = piece(&tensor, rows.as_ref()).map_err(|why| match why {
-            Why::Error(error) => about(&error),
-            Why::Failure(failure) => failure,
+            Unavailable::Error(error) => about(&error),
+            Unavailable::Failure(failure) => failure,
         })?;
         if let Some(to) = cast.filter(|&to| is_about(piece.dtype, to)) {
             is_cast |= casted(&mut piece, to)?;
@@ -235,14 +235,14 @@ fn pieces(
     Ok(pieces)
 }
 
-/// Why there is no piece.
-enum Why {
+/// Why a tensor, or rows of it, can not be read.
+enum Unavailable {
     Error(Error),
     Failure(Failure),
 }
 
 /// A tensor, or rows of it, which are read without the rest.
-fn piece(tensor: &ModelTensor, rows: Option<&Rows>) -> Result<Piece, Why> {
+fn piece(tensor: &ModelTensor, rows: Option<&Rows>) -> Result<Piece, Unavailable> {
     let name = tensor.name();
     let mut piece = Piece {
         label: name.to_owned(),
@@ -252,12 +252,13 @@ fn piece(tensor: &ModelTensor, rows: Option<&Rows>) -> Result<Piece, Why> {
         shape: tensor.shape().clone(),
         order: tensor.order(),
         rows: None,
-        data: tensor.data().map_err(Why::Error)?,
+        data: tensor.data().map_err(Unavailable::Error)?,
     };
     let Some(rows) = rows else {
         return Ok(piece);
     };
-    let wrong = |code, why: String| Why::Failure(Failure::new(code, format!("{name:?}: {why}")));
+    let wrong =
+        |code, why: String| Unavailable::Failure(Failure::new(code, format!("{name:?}: {why}")));
     let [count, rest @ ..] = piece.shape.dims() else {
         return Err(wrong(crate::failure::USAGE, "a scalar has no rows".into()));
     };
@@ -278,8 +279,8 @@ fn piece(tensor: &ModelTensor, rows: Option<&Rows>) -> Result<Piece, Why> {
     let bytes = range.start.saturating_mul(row)..range.end.saturating_mul(row);
     let mut dims = vec![range.end - range.start];
     dims.extend(rest);
-    let data = tensor.rows().map_err(Why::Error)?;
-    let data = Window::new(data, bytes).map_err(|error| Why::Error(error.into()))?;
+    let data = tensor.rows().map_err(Unavailable::Error)?;
+    let data = Window::new(data, bytes).map_err(|error| Unavailable::Error(error.into()))?;
     piece.shape = Shape::new(&dims).unwrap_or_default();
     piece.label = format!("{name}[{}:{}]", range.start, range.end);
     piece.rows = Some((range.start, range.end));
@@ -364,7 +365,7 @@ fn archive_of(
     common: &Common,
     ticker: &Ticker<'_>,
 ) -> Result<(), Failure> {
-    // A name that would lead out of a folder, or is there twice, becomes another one.
+    // A name that would lead out of a folder, or is a duplicate, becomes another one.
     let mut safe = FileNames::default();
     let mut seen = std::collections::HashSet::new();
     let mut pieces = Vec::with_capacity(heads.len());
@@ -445,7 +446,7 @@ impl<'a> Folder<'a> {
         Ok(())
     }
 
-    /// Writes the files, and the list when all are there. What fails leaves no file that was not there before.
+    /// Writes the files, then the list. A failure leaves no new file.
     fn write(&self, force: bool, common: &Common, ticker: &Ticker<'_>) -> Result<(), Failure> {
         let is_new = !self.path.exists();
         if is_new {

@@ -11,7 +11,7 @@ use crate::output::escape;
 pub(crate) struct Failure {
     code: u8,
     message: Option<String>,
-    /// Whether there is nobody left to say more to: standard output failed.
+    /// Whether nothing more can be printed: standard output failed.
     mute: bool,
 }
 
@@ -100,7 +100,7 @@ impl Failure {
         }
     }
 
-    /// What is wrong; empty where nothing is to be said.
+    /// What is wrong; empty where nothing should be printed.
     pub(crate) fn message(&self) -> &str {
         self.message.as_deref().unwrap_or_default()
     }
@@ -159,7 +159,7 @@ fn holds(folder: &Path) -> String {
     }
 }
 
-/// The exit code that a kind of error stands for.
+/// The exit code of a kind of error.
 pub(crate) fn exit_code(kind: Kind) -> u8 {
     match kind {
         Kind::Unsupported => UNSUPPORTED,
@@ -170,7 +170,7 @@ pub(crate) fn exit_code(kind: Kind) -> u8 {
     }
 }
 
-/// A line on standard error; that it can't be written is nobody's to know.
+/// A line on standard error; a failure to write it is ignored, since there is no other place to report it.
 pub(crate) fn complain(line: &str) {
     crate::console::say(&format!("tensorfmt: {line}\n"));
 }

@@ -27,7 +27,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Those that are named; a folder stands for the files of known formats that are directly in it.
+    /// Those that are named; a folder means the files of known formats directly in it.
     pub(crate) fn new(named: &[PathBuf], common: &Common) -> Self {
         let mut list = Vec::with_capacity(named.len());
         let mut several = named.len() > 1;
@@ -60,9 +60,9 @@ impl Files {
 /// How a verb says which of several files it goes on with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heading {
-    /// A line above what is said about the file.
+    /// A line above the output about the file.
     Line,
-    /// What is said begins with the path.
+    /// Lines begin with the path.
     Own,
 }
 
@@ -171,11 +171,11 @@ struct Unread {
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
     exit: u8,
-    error: Wrong,
+    error: ErrorJson,
 }
 
 #[derive(Serialize)]
-struct Wrong {
+struct ErrorJson {
     kind: &'static str,
     message: String,
 }
@@ -185,7 +185,7 @@ impl Unread {
         Self {
             path: path.map(|path| path.display().to_string()),
             exit: failure.code(),
-            error: Wrong {
+            error: ErrorJson {
                 kind: match failure.code() {
                     INVALID => Kind::Invalid.name(),
                     IO => Kind::Io.name(),
@@ -267,7 +267,7 @@ fn is_known(path: &Path, common: &Common) -> bool {
     let mut head = Vec::new();
     let len = path.metadata().map_or(0, |at| at.len());
     if let Ok(file) = File::open(path) {
-        // What can't be read is told when it is its turn.
+        // What can't be read is reported when its turn comes.
         let _ = file.take(Format::DETECT_LEN as u64).read_to_end(&mut head);
     }
     if Format::detect(&head, len, None).is_some() {
@@ -301,7 +301,7 @@ struct Members {
 }
 
 impl Members {
-    /// Adds those of a set, but for the file that stands for it.
+    /// Adds the files of a set, except the one that the set is opened by.
     fn add(&mut self, path: &Path) {
         if let Ok(archive) = Archive::open(path) {
             self.files.extend(archive.files());

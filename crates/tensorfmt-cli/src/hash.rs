@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use check::{List, Lists, Wrong};
+use check::{List, Lists, Mismatch};
 use digest::{Parts, hex};
 use serde::Serialize;
 use tensor_core::codec::Ticker;
@@ -328,7 +328,7 @@ impl Report {
         }
     }
 
-    fn wrong(&mut self, wrong: &Wrong) -> Result<(), Failure> {
+    fn wrong(&mut self, wrong: &Mismatch) -> Result<(), Failure> {
         self.wrong += 1;
         self.differ += u64::from(wrong.outcome == "differs" && wrong.name != check::MODEL);
         match &mut self.listing {

@@ -104,7 +104,7 @@ impl Input {
         self.open_with(&options)
     }
 
-    /// Opens the file to check it: a set of which something is missing with what is there, so that all that
+    /// Opens the file to check it: a set of which something is missing with what it has, so that all that
     /// is wrong with it can be said.
     pub(crate) fn open_to_verify(&self) -> Result<Archive, tensorfmt::Error> {
         let opened = self.open();

@@ -191,7 +191,7 @@ fn listing(
     if entries.is_empty() {
         return out.line("no tensors");
     }
-    // What all have in common is said once.
+    // What all have in common is printed once.
     let turned = entries.iter().all(|entry| is_column_major(&entry));
     if turned {
         out.line("  order: column-major, all tensors")?;

@@ -72,7 +72,7 @@ pub fn run(
     let arguments: Vec<OsString> = std::iter::once(name)
         .chain(arguments.into_iter().map(Into::into))
         .collect();
-    console::held(progress, || code_of(parsed(arguments)))
+    console::capture(progress, || code_of(parsed(arguments)))
 }
 
 fn parsed(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> ExitCode {

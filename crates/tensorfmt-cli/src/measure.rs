@@ -19,9 +19,9 @@ mod moments;
 const BINS: usize = 20;
 /// The quantiles that are found, in percent.
 const QUANTILES: [u8; 5] = [1, 25, 50, 75, 99];
-/// Tensors of up to so many values are sorted in memory; larger ones are counted in windows.
+/// Tensors of up to this many values are sorted in memory; larger ones are counted in windows.
 const SORTED: u64 = 1 << 16;
-/// Tensors of at least so many values are shared among threads.
+/// Tensors of at least this many values are shared among threads.
 const SHARED: u64 = 1 << 24;
 /// Into how many parts; fixed, so that sums come out the same on every machine.
 const PARTS: u64 = 8;
@@ -346,7 +346,7 @@ fn count_digit(table: &mut [u64], key: u64, shift: u32) {
     }
 }
 
-/// The rank of each quantile among so many numbers.
+/// The rank of each quantile among this many numbers.
 fn ranks(numbers: u64) -> Vec<u64> {
     let rank = |percent: &u8| {
         let rank = u128::from(numbers.saturating_sub(1)) * u128::from(*percent) / 100;
@@ -431,7 +431,7 @@ fn complex(values: &Values<'_>) -> Result<Measures, Error> {
     })
 }
 
-/// A small tensor: its values are held and sorted.
+/// A small tensor: its values are kept and sorted.
 fn sorted<N: Ranked>(values: &Values<'_>) -> Result<Measures, Error> {
     let count = values.tensor.shape().elements();
     let mut tally = Tally::default();

@@ -11,7 +11,7 @@ use regex::Regex;
 
 use crate::failure::Failure;
 
-/// Patterns as they were typed; what they mean depends on the names that there are.
+/// Patterns as they were typed; what they select depends on the names of the file.
 #[derive(Debug, Default)]
 pub(crate) struct Patterns {
     /// What they were given to, such as `--filter`.
@@ -19,9 +19,9 @@ pub(crate) struct Patterns {
     texts: Vec<String>,
 }
 
-/// What one pattern means among the names that there are.
+/// What one pattern selects among the names of the file.
 #[derive(Debug)]
-enum Meaning {
+enum Selection {
     Exact(String),
     Rows(String, Rows),
     Matches(Regex),
@@ -65,11 +65,11 @@ impl Patterns {
         idle: &mut Idle,
     ) -> Result<Choice, Failure> {
         let mut choice = Choice::default();
-        for meaning in self.meanings(names.clone())? {
-            match meaning {
-                Meaning::Exact(name) => _ = choice.exact.insert(name),
-                Meaning::Matches(regex) => choice.regexes.push(regex),
-                Meaning::Rows(name, _) => {
+        for selection in self.meanings(names.clone())? {
+            match selection {
+                Selection::Exact(name) => _ = choice.exact.insert(name),
+                Selection::Matches(regex) => choice.regexes.push(regex),
+                Selection::Rows(name, _) => {
                     let option = self.option;
                     return Err(Failure::usage(format!(
                         "{option}: rows of {name:?} can be extracted, and no more than that"
@@ -100,14 +100,14 @@ impl Patterns {
     ) -> Result<Vec<(usize, Option<Rows>)>, Failure> {
         let mut chosen = Vec::new();
         let mut seen = HashSet::new();
-        for (text, meaning) in self.texts.iter().zip(self.meanings(names.clone())?) {
+        for (text, selection) in self.texts.iter().zip(self.meanings(names.clone())?) {
             let before = chosen.len();
             let mut known = false;
             for (at, name) in names.clone().enumerate() {
-                let rows = match &meaning {
-                    Meaning::Exact(exact) if exact == name => None,
-                    Meaning::Rows(exact, rows) if exact == name => Some(rows.clone()),
-                    Meaning::Matches(regex) if regex.is_match(name) => None,
+                let rows = match &selection {
+                    Selection::Exact(exact) if exact == name => None,
+                    Selection::Rows(exact, rows) if exact == name => Some(rows.clone()),
+                    Selection::Matches(regex) if regex.is_match(name) => None,
                     _ => continue,
                 };
                 known = true;
@@ -124,7 +124,10 @@ impl Patterns {
     }
 
     /// What each pattern means.
-    fn meanings<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<Vec<Meaning>, Failure> {
+    fn meanings<'a>(
+        &self,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Result<Vec<Selection>, Failure> {
         // One walk over the names for all patterns: there may be a million of them.
         let mut wanted: HashMap<&str, bool> = HashMap::new();
         for text in &self.texts {
@@ -141,12 +144,12 @@ impl Patterns {
             }
         }
         let is_there = |name: &str| wanted.get(name).copied().unwrap_or(false);
-        let meaning = |text: &String| {
+        let selection = |text: &String| {
             if is_there(text) {
-                return Ok(Meaning::Exact(text.clone()));
+                return Ok(Selection::Exact(text.clone()));
             }
             if let Some((name, rows)) = rows(text).filter(|(name, _)| is_there(name)) {
-                return Ok(Meaning::Rows(name.to_owned(), rows));
+                return Ok(Selection::Rows(name.to_owned(), rows));
             }
             let regex = match text.strip_prefix("re:") {
                 Some(regex) => Regex::new(regex).map_err(|error| error.to_string()),
@@ -154,10 +157,10 @@ impl Patterns {
             };
             let option = self.option;
             regex
-                .map(Meaning::Matches)
+                .map(Selection::Matches)
                 .map_err(|why| Failure::usage(format!("{option} {text:?}: {why}")))
         };
-        self.texts.iter().map(meaning).collect()
+        self.texts.iter().map(selection).collect()
     }
 }
 

@@ -27,7 +27,7 @@ impl Out {
         self.line("")
     }
 
-    /// One JSON document whose last list is too long to be held: what comes before it, and its name.
+    /// One JSON document whose last list is too long for memory: what comes before it, and its name.
     pub(crate) fn list(mut self, head: &impl Serialize, name: &str) -> Result<List, Failure> {
         let head = pretty(head)?;
         let fields = head
@@ -81,7 +81,7 @@ impl List {
     }
 }
 
-/// Where a listing goes that is too long to be held: lines, or a list in JSON.
+/// Where a listing goes that is too long for memory: lines, or a list in JSON.
 pub(crate) enum Listing {
     Lines(Out),
     Json(List),

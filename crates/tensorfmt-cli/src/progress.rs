@@ -17,14 +17,14 @@ pub(crate) struct Meter {
     started: Instant,
     drawn: AtomicBool,
     wanted: bool,
-    /// Who else is told, with the bytes that there are in all.
+    /// What else is called, with the number of bytes in all.
     told: Option<(Progress, u64)>,
 }
 
 impl Meter {
     /// A meter of `total` bytes.
     pub(crate) fn new(total: u64, common: &Common) -> Self {
-        let wanted = !common.quiet && !console::is_held() && io::stderr().is_terminal();
+        let wanted = !common.quiet && !console::is_captured() && io::stderr().is_terminal();
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         let template = "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
         if let Ok(style) = ProgressStyle::with_template(template) {

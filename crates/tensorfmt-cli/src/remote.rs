@@ -38,7 +38,7 @@ mod on {
     pub(crate) struct Object {
         address: RemoteAddress,
         remote: Remote,
-        /// Whether addresses that it names are gone to.
+        /// Whether addresses that it names are opened.
         follows: bool,
         quiet: bool,
     }
@@ -98,7 +98,7 @@ mod on {
             Ok(Arc::new(self.remote.open(&self.address)?))
         }
 
-        /// Fails where an object is there already, unless it may be replaced.
+        /// Fails where an object exists already, unless it may be replaced.
         pub(crate) fn may_write(&self, force: bool) -> Result<(), Failure> {
             let there = match force {
                 true => None,

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use tensorfmt::{Archive, DType, Entry};
 
-/// Below so many bytes it is quicker to do the work again than to remember it.
+/// Below this many bytes it is quicker to do the work again than to remember it.
 const WORTH: u64 = 1 << 10;
 /// How many results are remembered at once; few files share anything at all, and what does is most often
 /// side by side.
-pub(crate) const MOST: usize = 1 << 12;
+pub(crate) const MAX_REMEMBERED: usize = 1 << 12;
 
 /// Where a tensor's bytes are, and as what they are read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -109,7 +109,7 @@ impl<T: Clone> Shared<T> {
         let found = work(&asked)?;
         for (&at, found) in asked.iter().zip(&found) {
             if let Some(key) = keys.get(at).cloned().flatten() {
-                if self.0.len() >= MOST {
+                if self.0.len() >= MAX_REMEMBERED {
                     self.0.clear();
                 }
                 self.0.insert(key, found.clone());
@@ -211,7 +211,7 @@ mod tests {
         let entries: Vec<_> = archive.entries().collect();
         let mut known: Shared<u64> = Shared::new();
         let key = Key::of(&archive, &entries[0]).unwrap();
-        for offset in 0..MOST as u64 {
+        for offset in 0..MAX_REMEMBERED as u64 {
             let mut key = key.clone();
             key.place.offset = offset + 1_000_000;
             known.0.insert(key, 0);

@@ -1,4 +1,4 @@
-//! Ctrl-C and its kind: work that would leave something half done is told to stop, all else ends at once.
+//! Ctrl-C and similar signals: work that would leave something half done is asked to stop, all else ends at once.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

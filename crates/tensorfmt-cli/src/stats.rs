@@ -156,7 +156,7 @@ fn file(input: &Input, args: &Stats, common: &Common, round: &mut Round) -> Resu
     answer.end(entries.len())
 }
 
-/// What is said of one file, tensor by tensor.
+/// The output about one file, tensor by tensor.
 struct Answer<'a> {
     input: &'a Input,
     fail_on: &'a [FailOn],
@@ -224,7 +224,7 @@ impl<'a> Answer<'a> {
         };
     }
 
-    /// Says what all of the so many tensors are together.
+    /// Prints the summary of all tensors, of which there are this many.
     fn end(self, tensors: usize) -> Result<u8, Failure> {
         let totals = self.totals.lines();
         match self.listing {

@@ -166,7 +166,7 @@ pub(crate) fn create(
     Ok(AtomicFile::create(path, &options)?)
 }
 
-/// Names what killed runs left in the folder of `path`, and deletes it where that is asked for.
+/// Names the files that killed runs left in the folder of `path`, and deletes them where that is requested.
 pub(crate) fn leftovers(path: &Path, remove: bool, quiet: bool) -> Result<(), Failure> {
     // A folder that can't be listed may well take a file.
     for leftover in Leftover::find(folder(path)).unwrap_or_default() {

@@ -27,7 +27,7 @@ struct Head {
 struct Tail {
     exit: u8,
     warnings: Vec<String>,
-    error: Option<Wrong>,
+    error: Option<ErrorJson>,
 }
 
 #[derive(Serialize)]
@@ -40,7 +40,7 @@ struct Line<'a> {
 }
 
 #[derive(Serialize)]
-struct Wrong {
+struct ErrorJson {
     kind: &'static str,
     rule: Option<&'static str>,
     offset: Option<u64>,
@@ -67,12 +67,12 @@ pub(crate) fn run(args: &Verify, common: &Common) -> Outcome {
     Ok(ExitCode::from(exit))
 }
 
-/// What is said about an input that can't be read.
+/// The report about an input that can't be read.
 fn unreadable(failure: &Failure) -> Tail {
     Tail {
         exit: failure.code(),
         warnings: Vec::new(),
-        error: Some(Wrong {
+        error: Some(ErrorJson {
             kind: Kind::Io.name(),
             rule: None,
             offset: None,
@@ -82,7 +82,7 @@ fn unreadable(failure: &Failure) -> Tail {
     }
 }
 
-/// Makes every check of a file and says each as it is made: a million of them are not to be held.
+/// Makes every check of a file and prints each as it is made, since a million of them would take much memory.
 fn check(input: &Input, said: &mut Said, strict: bool, common: &Common) -> Result<Tail, Failure> {
     let opened = input.open_to_verify();
     said.head(&input.path, opened.as_ref().ok())?;
@@ -118,9 +118,9 @@ fn check(input: &Input, said: &mut Said, strict: bool, common: &Common) -> Resul
     })
 }
 
-fn wrong(error: &Error) -> Wrong {
+fn wrong(error: &Error) -> ErrorJson {
     let at = error.at();
-    Wrong {
+    ErrorJson {
         kind: error.kind().name(),
         rule: error.rule_id(),
         offset: at.map(|at| at.offset),
@@ -131,7 +131,7 @@ fn wrong(error: &Error) -> Wrong {
 
 /// Makes every check that the file allows, with a progress bar.
 ///
-/// Each is told; the report has those alone that failed or can't be interpreted.
+/// Each is printed; the report keeps only those that failed or can't be interpreted.
 pub(crate) fn verify(
     archive: &Archive,
     strict: bool,
@@ -178,7 +178,7 @@ pub(crate) fn words(item: &Item) -> String {
     text
 }
 
-/// What is said on standard output, file by file and item by item.
+/// The report on standard output, file by file and item by item.
 struct Said {
     out: Out,
     json: bool,

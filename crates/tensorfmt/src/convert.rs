@@ -601,7 +601,7 @@ pub fn plan(model: Model, target: Target, options: &Options) -> Result<Plan> {
 }
 
 /// The items of a list in order, whose memory is given back on the way: a million tensors turn from what was
-/// read into what is written, and must not be there twice.
+/// read into what is written, and must not be in memory twice.
 pub(crate) fn shrinking<T>(mut items: Vec<T>) -> impl Iterator<Item = T> {
     items.reverse();
     std::iter::from_fn(move || {

@@ -75,9 +75,9 @@ fn wrapped(key: &str, value: Json) -> Json {
 /// What values that are decoded from the texts of one file may still take of memory: a value can
 /// be two bytes of text, and takes a hundred.
 #[derive(Debug)]
-pub(crate) struct Room(u64);
+pub(crate) struct DecodeBudget(u64);
 
-impl Room {
+impl DecodeBudget {
     /// What the values of a file may take beyond its size.
     const OVERHEAD: u64 = 64 << 20;
     /// What a value takes at the most, and what the tree takes that an object begins with.

@@ -100,7 +100,7 @@ fn tensors(archive: &Archive, work: Work) -> u64 {
     // The part of a set is open beside its index.
     let times = if set { 2 } else { 1 };
     let own = match work {
-        // What is found about a tensor is said and forgotten.
+        // What is found about a tensor is reported and not kept.
         Work::Listing | Work::Compare => 0,
         // Which tensors are in which part, and what became of each.
         Work::Verify if set => 32,

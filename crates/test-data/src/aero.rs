@@ -576,7 +576,7 @@ fn ihsh(algo: &str, ranges: &[(u64, u64)], digest: &[u8]) -> Vec<u8> {
     ])
 }
 
-/// One tensor behind an IHSH of `len` bytes, made from where the payloads start and the digest.
+/// One tensor after an IHSH of `len` bytes, made from where the payloads start and the digest.
 fn controlled(len: usize, payload: impl FnOnce(u64, [u8; 32]) -> Vec<u8>) -> LeBuffer {
     let blank = chunk(b"IHSH", 0x8, "control.integrity", vec![0; len]);
     let mut file = assemble(&[blank, index(&[weight()]), shard(0, 12)], false);
@@ -628,7 +628,7 @@ fn valid_integrity() -> Vec<Case> {
         ),
         Case::valid(
             "ihsh_exact",
-            "the same without zeros behind it",
+            "the same without zeros after it",
             controlled(exact, own).into_vec(),
         ),
         Case::valid(

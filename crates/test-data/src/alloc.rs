@@ -44,12 +44,12 @@ impl CountingAlloc {
         }
     }
 
-    /// Bytes held now.
+    /// Bytes allocated now.
     pub fn current(&self) -> usize {
         self.current.load(Relaxed)
     }
 
-    /// The most bytes held at once since the last [`reset`](Self::reset).
+    /// The most bytes allocated at once since the last [`reset`](Self::reset).
     pub fn peak(&self) -> usize {
         self.peak.load(Relaxed)
     }
@@ -64,7 +64,7 @@ impl CountingAlloc {
         self.count.load(Relaxed)
     }
 
-    /// Starts to count anew: the peak from what is held now, total and count from zero.
+    /// Starts to count anew: the peak from what is allocated now, total and count from zero.
     pub fn reset(&self) {
         self.peak.store(self.current(), Relaxed);
         self.total.store(0, Relaxed);
@@ -72,10 +72,10 @@ impl CountingAlloc {
     }
 
     fn taken(&self, size: usize) {
-        HELD.with(|held| {
-            let (now, peak) = held.get();
+        ALLOCATED.with(|allocated| {
+            let (now, peak) = allocated.get();
             let now = now.wrapping_add(size as isize);
-            held.set((now, peak.max(now)));
+            allocated.set((now, peak.max(now)));
         });
         self.total.fetch_add(size, Relaxed);
         let current = self.current.fetch_add(size, Relaxed) + size;
@@ -83,32 +83,32 @@ impl CountingAlloc {
     }
 
     fn given_back(&self, size: usize) {
-        HELD.with(|held| {
-            let (now, peak) = held.get();
-            held.set((now.wrapping_sub(size as isize), peak));
+        ALLOCATED.with(|allocated| {
+            let (now, peak) = allocated.get();
+            allocated.set((now.wrapping_sub(size as isize), peak));
         });
         self.current.fetch_sub(size, Relaxed);
     }
 }
 
 thread_local! {
-    /// Bytes that this thread holds, and the most that it held; below zero where it freed what
+    /// Bytes that this thread has allocated, and the most that it had; below zero where it freed what
     /// another took.
-    static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
+    static ALLOCATED: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
 }
 
-/// Runs `work` and tells how many bytes this thread held at most beyond what it held before: other
+/// Runs `work` and tells how many bytes this thread had allocated at most beyond those from before: other
 /// threads don't count, so other tests may run beside it.
 ///
 /// Always 0 where no [`CountingAlloc`] is installed.
 pub fn peak_of<R>(work: impl FnOnce() -> R) -> (R, usize) {
-    let before = HELD.with(|held| {
-        let (now, _) = held.get();
-        held.set((now, now));
+    let before = ALLOCATED.with(|allocated| {
+        let (now, _) = allocated.get();
+        allocated.set((now, now));
         now
     });
     let result = work();
-    let (_, peak) = HELD.with(Cell::get);
+    let (_, peak) = ALLOCATED.with(Cell::get);
     (result, peak.wrapping_sub(before).unsigned_abs())
 }
 
@@ -116,8 +116,8 @@ pub fn peak_of<R>(work: impl FnOnce() -> R) -> (R, usize) {
 ///
 /// Always 0 where no [`CountingAlloc`] is installed.
 #[must_use]
-pub fn held() -> isize {
-    HELD.with(|held| held.get().0)
+pub fn allocated() -> isize {
+    ALLOCATED.with(|allocated| allocated.get().0)
 }
 
 impl Default for CountingAlloc {

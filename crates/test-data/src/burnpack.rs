@@ -519,7 +519,7 @@ fn valid_layouts() -> Vec<Case> {
         ),
         Case::valid(
             "packed_trailing",
-            "three bytes behind a packed file",
+            "three bytes after a packed file",
             packed(&two(3), &[&[1, 2, 3], &[4, 5], &[0; 3]]),
         ),
         Case::valid(
@@ -544,7 +544,7 @@ fn valid_layouts() -> Vec<Case> {
         ),
         Case::valid(
             "trailing_bytes",
-            "17 bytes behind the last tensor",
+            "17 bytes after the last tensor",
             trailing.into_vec(),
         ),
         Case::valid(

@@ -169,7 +169,7 @@ fn seal(file: &mut LeBuffer) {
 fn data(file: &mut LeBuffer, offset: usize, data: &[u8]) {
     let gap = offset
         .checked_sub(file.len())
-        .expect("data goes behind what is there");
+        .expect("data goes after what is there");
     file.fill(gap, 0xFF).bytes(data);
 }
 
@@ -392,7 +392,7 @@ fn valid_layouts() -> Vec<Case> {
         ),
         Case::valid(
             "cut_in_tail_padding",
-            "all elements are there, the padding behind the last ones is not",
+            "all elements are there, the padding after the last ones is not",
             {
                 let mut file = base();
                 file.fill(3, 0xFF);
@@ -416,7 +416,7 @@ fn valid_layouts() -> Vec<Case> {
         ),
         Case::valid(
             "neighbours_touch",
-            "one tensor of exactly 64 bytes, the next straight behind it",
+            "one tensor of exactly 64 bytes, the next straight after it",
             layout(&[mask(128), weight(192)], &|file| {
                 data(file, 128, &ramp(64));
                 data(file, 192, &values);
@@ -447,7 +447,7 @@ fn valid_layouts() -> Vec<Case> {
         ),
         Case::valid(
             "offsets_descending",
-            "the first tensor's data lies behind the second's",
+            "the first tensor's data lies after the second's",
             layout(&[weight(192), mask(128)], &|file| {
                 data(file, 128, &ramp(64));
                 data(file, 192, &values);
@@ -466,8 +466,8 @@ fn truncated() -> Vec<Case> {
         Vec::new(),
     )];
 
-    // In the middle of every field: behind its first byte. A file cut within its magic is too
-    // short to tell what it is, so the cut lies behind the third byte of it.
+    // In the middle of every field: after its first byte. A file cut within its magic is too
+    // short to tell what it is, so the cut lies after the third byte of it.
     for (tag, start) in file.tags().filter(|(tag, _)| *tag != "records_end") {
         let keep = if tag == "magic" { 3 } else { start + 1 };
         cases.push(Case::reject(

@@ -507,7 +507,7 @@ fn bad_descriptors() -> Vec<Case> {
         cases.push(Case::unsupported(
             name_of(label, "dtype_255"),
             "mag.dtype",
-            "the last code there can be, on the last tensor, with bytes of nobody behind",
+            "the last code there can be, on the last tensor, followed by bytes that belong to nothing",
             {
                 let mut file = base(version);
                 file.set_u8_at("tensor1.dtype", 255);
@@ -584,7 +584,7 @@ fn bad_layouts() -> Vec<Case> {
         reject(
             "empty_longer",
             "mag.snapshot.length",
-            "no tensors, and a byte behind them",
+            "no tensors, and a byte after them",
             {
                 let mut file = pooled(version, &[], &[]);
                 file.u8(0);
@@ -601,14 +601,14 @@ fn bad_layouts() -> Vec<Case> {
             reject(
                 "after_unknown",
                 "mag.snapshot.tensor.offset_unknown",
-                "behind a tensor of unknown size, at no multiple of 16",
+                "after a tensor of unknown size, at no multiple of 16",
                 unknown(8),
             );
         }
         reject(
             "before_unknown",
             "mag.snapshot.tensor.offset_unknown",
-            "behind a tensor of unknown size, but before it",
+            "after a tensor of unknown size, but before it",
             {
                 let tensor = |dtype, key, offset| Tensor {
                     dtype,
@@ -994,7 +994,7 @@ fn valid_manifests() -> Vec<Case> {
             "a name that nobody knows, with a code that is known",
             edited(r#""dtype":"float32""#, r#""dtype":"float""#),
         ),
-        valid("trailing", "bytes behind the data", {
+        valid("trailing", "bytes after the data", {
             let mut bytes = with_metadata("{}");
             bytes.extend([7; 100]);
             bytes
@@ -1106,7 +1106,7 @@ fn bad_documents() -> Vec<Case> {
         reject(
             "json_nul",
             "mag.manifest.trailing",
-            "a NUL behind the document",
+            "a NUL after the document",
             {
                 let mut text = document("{}", MAP).into_bytes();
                 text.push(0);
@@ -1504,7 +1504,7 @@ fn bad_ranges() -> Vec<Case> {
         reject(
             "range",
             "mag.manifest.tensor.range",
-            "a tensor that ends behind the data",
+            "a tensor that ends after the data",
             mapped(&[("a", "[5]", 0, 5)], 4),
         ),
         reject(
@@ -1516,7 +1516,7 @@ fn bad_ranges() -> Vec<Case> {
         reject(
             "range_empty",
             "mag.manifest.tensor.range",
-            "a tensor without bytes behind the data",
+            "a tensor without bytes after the data",
             mapped(&[("a", "[1]", 0, 1), ("b", "[0]", 2, 0)], 1),
         ),
         reject(
@@ -1559,7 +1559,7 @@ fn bad_ranges() -> Vec<Case> {
         reject(
             "gap_behind",
             "mag.manifest.tensor.gap",
-            "a page behind the last tensor",
+            "a page after the last tensor",
             mapped(&[("a", "[1]", 0, 1)], 4097),
         ),
         reject(

@@ -217,7 +217,7 @@ fn valid_names_and_keys() -> Vec<Case> {
         ),
         Case::valid(
             "metadata_last",
-            "metadata behind the tensors",
+            "metadata after the tensors",
             file(
                 one("").replacen("]}}", r#"]},"__metadata__":{"k":"v"}}"#, 1),
                 FOUR,
@@ -360,7 +360,7 @@ fn bad_headers() -> Vec<Case> {
         Case::reject(
             "padding_comma",
             PADDING,
-            "a comma behind the object",
+            "a comma after the object",
             file(format!("{one},"), FOUR),
         ),
         Case::reject(
@@ -421,7 +421,7 @@ fn bad_json() -> Vec<Case> {
         ),
         json(
             "json_colon_none",
-            "no colon behind a name",
+            "no colon after a name",
             one("").replacen(":{", "{", 1),
         ),
         json(
@@ -502,7 +502,7 @@ fn bad_metadata() -> Vec<Case> {
         Case::reject(
             "metadata_twice",
             "safetensors.metadata.twice",
-            "metadata is there twice",
+            "duplicate metadata",
             file(r#"{"__metadata__":{},"__metadata__":{}}"#, &[]),
         ),
         Case::reject(
@@ -514,7 +514,7 @@ fn bad_metadata() -> Vec<Case> {
         Case::reject(
             "metadata_key_twice",
             "safetensors.metadata.key_twice",
-            "a key is there twice",
+            "a duplicate key",
             file(r#"{"__metadata__":{"a":"1","b":"2","\u0061":"1"}}"#, &[]),
         ),
     ]
@@ -740,7 +740,7 @@ fn bad_sizes() -> Vec<Case> {
         of(
             "shape_wraps_zero",
             SHAPE,
-            "a 0 behind a product that overflows",
+            "a 0 after a product that overflows",
             ("U8", "[1099511627776,1099511627776,0]", 0),
         ),
         of(
@@ -816,7 +816,7 @@ fn bad_tiling() -> Vec<Case> {
         of(
             "overlap_unknown_listed_last",
             OVERLAP,
-            "the same, listed behind it",
+            "the same, listed after it",
             &[("U8", "[4]", "[0,4]"), ("Q9", "[9]", "[2,4]")],
         ),
         of(
@@ -834,13 +834,13 @@ fn bad_tiling() -> Vec<Case> {
         of(
             "trailing",
             TRAILING,
-            "a byte behind the last",
+            "a byte after the last",
             &[("U8", "[3]", "[0,3]")],
         ),
         of(
             "trailing_unknown",
             TRAILING,
-            "a byte behind one of unknown dtype",
+            "a byte after one of unknown dtype",
             &[("Q9", "[3]", "[0,3]")],
         ),
         Case::reject(

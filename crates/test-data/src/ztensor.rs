@@ -678,7 +678,7 @@ fn bad_index() -> Vec<Case> {
         Case::reject(
             "index_trailing",
             "ztensor.index.trailing",
-            "a byte behind the array",
+            "a byte after the array",
             indexed(&[array(&[weight().map()]), vec![0]].concat()),
         ),
         Case::reject(
@@ -734,7 +734,7 @@ fn bad_index() -> Vec<Case> {
 
 fn bad_cbor() -> Vec<Case> {
     let custom = |value: Cbor| lone(&weight().set("x", value));
-    // Nothing behind the item but the end of the index.
+    // Nothing after the item but the end of the index.
     let last = |field: &str, value: Cbor| {
         indexed(&array(&[weight()
             .without(field)
@@ -755,7 +755,7 @@ fn bad_cbor() -> Vec<Case> {
         Case::reject(
             "map_odd",
             stop,
-            "a map that ends behind a key",
+            "a map that ends after a key",
             unended([weight().body(), text("x"), vec![0xFF]].concat()),
         ),
         Case::reject(
@@ -846,7 +846,7 @@ fn bad_cbor() -> Vec<Case> {
         Case::reject(
             "inner_map_odd",
             stop,
-            "an inner map that ends behind a key",
+            "an inner map that ends after a key",
             custom(vec![0xBF, 0, 0xFF]),
         ),
         Case::reject(
@@ -1309,7 +1309,7 @@ fn bad_zstd() -> Vec<Case> {
         reject(
             "zstd_garbage",
             frame,
-            "bytes behind the frame",
+            "bytes after the frame",
             &[&good[..], b"junk!"].concat(),
             &[2],
         ),

@@ -410,7 +410,7 @@ fn frame_1() -> Vec<Case> {
         Case::reject(
             "v10_plus_8",
             id,
-            "1.0 with a magic behind looks like 1.1",
+            "1.0 with a magic at its end looks like 1.1",
             [&v10_full, V1].concat(),
         ),
         Case::reject("v12_size_0", size, "no manifest", sized(0)),
@@ -459,7 +459,7 @@ fn manifest_1() -> Vec<Case> {
         Case::reject(
             "v12_trailing",
             "ztensor.manifest.trailing",
-            "a byte behind the manifest",
+            "a byte after the manifest",
             raw([plain().map(), vec![0]].concat()),
         ),
         Case::reject(
@@ -1195,7 +1195,7 @@ fn frame_2() -> Vec<Case> {
         Case::reject(
             "v2_more",
             "ztensor.footer.magic",
-            "bytes behind the footer",
+            "bytes after the footer",
             [&full[..], &[0; 8]].concat(),
         ),
         Case::unsupported(
@@ -1256,7 +1256,7 @@ fn cbor_2() -> Vec<Case> {
         Case::reject(
             "v2_trailing",
             "ztensor.manifest.trailing",
-            "a byte behind the manifest",
+            "a byte after the manifest",
             raw([root_2(&[]).sorted(), vec![0]].concat()),
         ),
         Case::reject(
@@ -1655,7 +1655,7 @@ fn data_2() -> Vec<Case> {
         Case::reject(
             "v2_past_end",
             range,
-            "data behind the footer",
+            "data after the footer",
             lone_part(&part_2("f32", 1 << 40, 8)),
         ),
         Case::reject(
@@ -1704,13 +1704,13 @@ fn data_2() -> Vec<Case> {
         Case::reject(
             "v2_f4_padding",
             "ztensor.f4.padding",
-            "a half byte behind the last element",
+            "a half byte after the last element",
             typed_2(&[0x21, 0x10], "u8", "f4_e2m1", 3),
         ),
     ]
 }
 
-/// Frames with the seek table behind them.
+/// Frames with the seek table after them.
 pub(crate) fn seek(frames: &[(&[u8], u32)], change: impl FnOnce(&mut LeBuffer)) -> Vec<u8> {
     let mut data = LeBuffer::new();
     for (frame, _) in frames {
@@ -1950,7 +1950,7 @@ fn csr() -> Vec<Case> {
         Case::reject(
             "v2_csr_beyond",
             indptr,
-            "a row that ends behind the values",
+            "a row that ends after the values",
             data(&[0, 1, 3], &[0, 1]),
         ),
         Case::reject(

@@ -14,13 +14,13 @@ use crate::tensors::Obstacle;
 use crate::verify::{compared, outcome_of};
 use crate::{Archive, Entry, Error, Result, Rule, Unsupported, v2};
 
-/// Truth values, of which each is looked at when it is read.
-struct Truth {
+/// Bools, each of which is checked to be 0 or 1 when it is read.
+struct CheckedBools {
     inner: Arc<dyn Source>,
     at: At,
 }
 
-impl Truth {
+impl CheckedBools {
     fn check(&self, values: &[u8]) -> Result<(), SourceError> {
         if values.iter().all(|&value| value <= 1) {
             return Ok(());
@@ -30,7 +30,7 @@ impl Truth {
     }
 }
 
-impl Source for Truth {
+impl Source for CheckedBools {
     fn size(&self) -> u64 {
         self.inner.size()
     }
@@ -59,9 +59,9 @@ impl Source for Truth {
     }
 }
 
-impl fmt::Debug for Truth {
+impl fmt::Debug for CheckedBools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Truth")
+        f.debug_struct("CheckedBools")
             .field("size", &self.size())
             .finish_non_exhaustive()
     }
@@ -76,14 +76,14 @@ enum Parts {
 
 impl Archive {
     /// The decoded bytes of an entry of generation 2, with the rules that its type has.
-    pub(crate) fn ruled(&self, entry: Entry<'_>, decoded: u64) -> Result<Arc<dyn Source>> {
+    pub(crate) fn checked_source(&self, entry: Entry<'_>, decoded: u64) -> Result<Arc<dyn Source>> {
         let inner: Arc<dyn Source> = match self.parts(entry, decoded)? {
             Parts::Raw(window) => Arc::new(window),
             #[cfg(feature = "zstd")]
             Parts::Seekable(seekable) => Arc::new(seekable),
         };
         Ok(match entry.dtype() {
-            Some(DType::Bool) => Arc::new(Truth {
+            Some(DType::Bool) => Arc::new(CheckedBools {
                 inner,
                 at: entry.at("data"),
             }),
@@ -247,7 +247,7 @@ impl Archive {
         let (Some(pointers), Some(dtype)) = (find(), entry.dtype()) else {
             return Ok(());
         };
-        // What can't be had is told by its own item.
+        // What can't be read has an item of its own.
         let Ok(pointers) = self.data(pointers) else {
             return Ok(());
         };

@@ -69,7 +69,7 @@ impl Builder {
             };
             match patch.switch(place, &there, &new) {
                 Ok(()) => {
-                    // Nothing refers to the rest of the old index, and its names are gone.
+                    // Nothing refers to the rest of the old index, and none of its names remain.
                     let rest = place.saturating_sub(start).min(old.len() as u64);
                     patch.unreferenced(start, zeros(rest));
                     return Ok(Ok(patch));
@@ -86,7 +86,7 @@ fn zeros(len: u64) -> Vec<u8> {
     alloc::vec![0; usize::try_from(len).unwrap_or(0)]
 }
 
-/// Whether a tensor is to be stored as the entry is.
+/// Whether a tensor would be stored as the entry is.
 fn is_stored_as(planned: &Planned, entry: Entry<'_>) -> bool {
     let algorithm = match entry.checksum() {
         None => Some(Algorithm::None),

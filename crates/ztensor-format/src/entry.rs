@@ -121,7 +121,7 @@ impl<'a> Entry<'a> {
         self.index.tensors.names.get(self.ordinal)
     }
 
-    /// The dtype, `None` where the format has none of that name, or a name for none that we have.
+    /// The dtype, `None` where the format has none of that name, or this crate none for it.
     #[must_use]
     pub fn dtype(self) -> Option<DType> {
         self.record().dtype

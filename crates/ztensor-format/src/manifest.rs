@@ -13,11 +13,11 @@ use crate::checksum::Checksum;
 use crate::{Error, ReadOptions, Result};
 
 mod assembly;
-mod meaning;
+mod element_type;
 mod parser;
 
 pub(crate) use assembly::{Assembly, Owner, Resolved};
-pub(crate) use meaning::{Meaning, meaning};
+pub(crate) use element_type::{ElementType, element_type};
 pub(crate) use parser::{Object, Parser, Written};
 
 /// The most that a manifest may have, by the readers of generation 1 and the text of 2.

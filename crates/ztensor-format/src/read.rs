@@ -30,7 +30,7 @@ use crate::{BuildError, Entry, Error, Generation, Limits, Result, Rule, UsageErr
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// What the reader takes on.
+    /// Limits on what the reader accepts.
     pub limits: Limits,
     /// Whether to hold the data of a tensor that is read against its checksum, where it has one.
     /// Off by default.
@@ -105,7 +105,7 @@ pub(crate) enum Stored {
     Zstd(crate::encoding::Blob),
     /// Of generation 2, whose bytes may have rules of their own.
     #[cfg(feature = "generations")]
-    Ruled(Arc<dyn Source>),
+    Checked(Arc<dyn Source>),
 }
 
 impl Archive {
@@ -372,7 +372,7 @@ impl Archive {
                 data
             }
             #[cfg(feature = "generations")]
-            Stored::Ruled(source) => {
+            Stored::Checked(source) => {
                 self.check_data(entry)?;
                 let data = source.read(0..source.size());
                 data.map_err(|error| entry.unread(error))?
@@ -412,7 +412,7 @@ impl Archive {
                 self.check_data(entry)
             }
             #[cfg(feature = "generations")]
-            Stored::Ruled(source) => {
+            Stored::Checked(source) => {
                 self.check_data(entry)?;
                 Ok(source
                     .read_into(0, out)
@@ -463,7 +463,7 @@ impl Archive {
                 Arc::new(Unchanged::new(entry.name(), decoded))
             }
             #[cfg(feature = "generations")]
-            Stored::Ruled(source) => Arc::new(Unchanged::new(entry.name(), source)),
+            Stored::Checked(source) => Arc::new(Unchanged::new(entry.name(), source)),
         })
     }
 
@@ -519,7 +519,7 @@ impl Archive {
         };
         #[cfg(feature = "generations")]
         if self.generation() == Generation::V2 {
-            return Ok((dtype, Stored::Ruled(self.ruled(entry, decoded)?)));
+            return Ok((dtype, Stored::Checked(self.checked_source(entry, decoded)?)));
         }
         let range = entry.range();
         let window = Window::new(self.source.clone(), range)?;

@@ -341,7 +341,7 @@ rules! {
             /// What dtype and shape ask for.
             expected: u64,
         },
-        /// Generation 2: `decoded_length` is there exactly where `encoding` is.
+        /// Generation 2: `decoded_length` is present exactly where `encoding` is.
         #[rule("ztensor.decoded_length.presence", "encoding and decoded_length must be there both or not at all")]
         DecodedLengthPresence,
         /// Generation 2: `blob` is an offset and a length.

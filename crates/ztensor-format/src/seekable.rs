@@ -45,7 +45,7 @@ struct Table {
 }
 
 impl Table {
-    /// Finds the table from its end, and checks what is said of it at both ends.
+    /// Finds the table from its end, and checks its head and its footer.
     fn find(stored: &dyn Source, at: At) -> Result<Self> {
         let fail = |rule| Err(Error::invalid(rule, at));
         let Some(end) = stored.size().checked_sub(TABLE_END) else {

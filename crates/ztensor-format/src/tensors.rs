@@ -200,7 +200,7 @@ impl Tensors {
                 append(&mut self.xxh3, *hash);
                 StoredChecksum::Xxh3(at)
             }
-            // There is none before generation 2.
+            // Before generation 2 there are none.
             #[cfg(not(feature = "generations"))]
             Some(Checksum::Xxh3(_)) => StoredChecksum::None,
             Some(Checksum::Other(text)) if text.is_empty() => StoredChecksum::Other(PieceId::EMPTY),

@@ -10,8 +10,8 @@ use tensor_core::{At, Bytes, DType, Shape, Source};
 use crate::encoding::Encoding;
 use crate::layout::{ALIGN, MAGIC_1};
 use crate::manifest::{
-    self, About, Assembly, MAX_MANIFEST, Meaning, Object, Owner, Parser, Resolved, Written, field,
-    meaning,
+    self, About, Assembly, ElementType, MAX_MANIFEST, Object, Owner, Parser, Resolved, Written,
+    element_type, field,
 };
 use crate::tensors::Obstacle;
 use crate::{Error, Generation, ReadOptions, Result, Rule, Unsupported, dtype};
@@ -188,40 +188,40 @@ impl Reader<'_> {
     }
 
     /// What a component's dtype is.
-    fn meaning<'p>(
+    fn element_type<'p>(
         &self,
         format: &str,
         dtype: Option<&'p str>,
         part: &'p Written<'_>,
-    ) -> Meaning<'p> {
+    ) -> ElementType<'p> {
         if self.assembly.generation == Generation::V1_0 {
             let name = dtype.unwrap_or_default();
             return match (format, &*part.name) {
                 ("dense", "data") | ("sparse_csr" | "sparse_coo", "values") => {
                     match dtype::from_name(name.as_bytes()) {
-                        Some(dtype) => Meaning::plain(dtype),
-                        None => Meaning::unknown(name),
+                        Some(dtype) => ElementType::plain(dtype),
+                        None => ElementType::unknown(name),
                     }
                 }
                 ("sparse_csr", "indices" | "indptr") | ("sparse_coo", "coords") => {
-                    Meaning::plain(DType::U64)
+                    ElementType::plain(DType::U64)
                 }
-                _ => Meaning {
+                _ => ElementType {
                     obstacle: Some(Obstacle::Component),
-                    ..Meaning::unknown("unknown")
+                    ..ElementType::unknown("unknown")
                 },
             };
         }
         let name = part.dtype.as_deref().unwrap_or_default();
         let Some(storage) = dtype::from_short_name(name) else {
-            return Meaning::unknown(name);
+            return ElementType::unknown(name);
         };
         match part.kind.as_deref() {
-            None => Meaning::plain(storage),
+            None => ElementType::plain(storage),
             // In this generation a type over a dtype that is not its own is one that we don't
             // know, so there is no error.
-            Some(kind) => meaning(storage, kind, self.assembly.generation)
-                .unwrap_or_else(|_| Meaning::unknown(kind)),
+            Some(kind) => element_type(storage, kind, self.assembly.generation)
+                .unwrap_or_else(|_| ElementType::unknown(kind)),
         }
     }
 
@@ -238,19 +238,19 @@ impl Reader<'_> {
             None => (Encoding::Raw, None),
             Some(name) => (Encoding::from_name(name.as_bytes()), Some(name)),
         };
-        let meaning = self.meaning(object.format, dtype, part);
+        let element_type = self.element_type(object.format, dtype, part);
         let is_data = dense && part.name == "data";
         let expected = match is_data {
-            true => match meaning.len_of(object.shape) {
+            true => match element_type.len_of(object.shape) {
                 Ok(expected) => expected,
                 Err(()) => return fail(at, "shape", Rule::ShapeOverflow),
             },
             false => None,
         };
-        let decoded = self.decoded_len(part, encoding, expected, meaning.width.is_some())?;
+        let decoded = self.decoded_len(part, encoding, expected, element_type.width.is_some())?;
         let shape = match is_data {
             true => object.shape.clone(),
-            false => match flat(decoded, meaning.width) {
+            false => match flat(decoded, element_type.width) {
                 Ok(shape) => shape,
                 Err(rule) => return fail(at, "length", rule),
             },
@@ -260,7 +260,7 @@ impl Reader<'_> {
             object,
             component,
             &Resolved {
-                meaning,
+                element_type,
                 shape,
                 encoding,
                 encoding_name,

@@ -12,8 +12,8 @@ use crate::cbor::{Budget, Reader as CborReader, Skip};
 use crate::encoding::Encoding;
 use crate::layout::MAGIC_2;
 use crate::manifest::{
-    self, About, Assembly, MAX_MANIFEST, Meaning, Object, Owner, Parser, Resolved, Shard, Written,
-    field, meaning,
+    self, About, Assembly, ElementType, MAX_MANIFEST, Object, Owner, Parser, Resolved, Shard,
+    Written, element_type, field,
 };
 use crate::v1::flat;
 use crate::{Error, Generation, ReadOptions, Result, Rule, Unsupported, dtype};
@@ -176,11 +176,11 @@ impl Reader {
         let mut sizes = Vec::new();
         for part in &object.parts {
             self.place(part)?;
-            let meaning = meaning_of(part)?;
+            let element_type = element_type_of(part)?;
             if owner.format == CSR {
-                sizes.push((&*part.name, part, meaning.width));
+                sizes.push((&*part.name, part, element_type.width));
             }
-            self.part(&owner, dense, part, meaning)?;
+            self.part(&owner, dense, part, element_type)?;
         }
         if owner.format == CSR {
             check_csr(&owner, &sizes, at)?;
@@ -233,7 +233,7 @@ impl Reader {
         object: &Owner<'_>,
         dense: bool,
         part: &Written<'_>,
-        meaning: Meaning<'_>,
+        element_type: ElementType<'_>,
     ) -> Result<()> {
         let at = part.at;
         let (encoding, encoding_name) = match part.encoding.as_deref() {
@@ -243,7 +243,7 @@ impl Reader {
         };
         let decoded = part.decoded.unwrap_or(part.length);
         let shape = if dense {
-            match meaning.len_of(object.shape) {
+            match element_type.len_of(object.shape) {
                 Ok(Some(expected)) if expected != decoded => {
                     let rule = match encoding {
                         Encoding::Raw => Rule::SizeMismatch {
@@ -261,9 +261,9 @@ impl Reader {
                 Err(()) => return fail(at, "shape", Rule::ShapeOverflow),
             }
         } else {
-            let width = match meaning.half {
+            let width = match element_type.half {
                 true => Some(1),
-                false => meaning.width,
+                false => element_type.width,
             };
             match flat(Some(decoded), width) {
                 Ok(shape) => shape,
@@ -275,7 +275,7 @@ impl Reader {
             object,
             component,
             &Resolved {
-                meaning,
+                element_type,
                 shape,
                 encoding,
                 encoding_name,
@@ -302,7 +302,7 @@ impl Reader {
     }
 }
 
-fn meaning_of<'p>(part: &'p Written<'_>) -> Result<Meaning<'p>> {
+fn element_type_of<'p>(part: &'p Written<'_>) -> Result<ElementType<'p>> {
     let at = part.at;
     let name = part.dtype.as_deref().unwrap_or_default();
     // The text has no bool: it is a logical type.
@@ -311,9 +311,9 @@ fn meaning_of<'p>(part: &'p Written<'_>) -> Result<Meaning<'p>> {
         return fail(at, "dtype", Rule::DTypeValue);
     };
     match part.kind.as_deref() {
-        None => Ok(Meaning::plain(storage)),
-        Some(kind) => match meaning(storage, kind, Generation::V2) {
-            Ok(meaning) => Ok(meaning),
+        None => Ok(ElementType::plain(storage)),
+        Some(kind) => match element_type(storage, kind, Generation::V2) {
+            Ok(element_type) => Ok(element_type),
             Err(rule) => fail(at, "type", rule),
         },
     }

@@ -28,7 +28,7 @@ impl Archive {
     pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
         /// Data from this size on is checked by all threads together, what is smaller by one.
         const LARGE: u64 = 32 << 20;
-        /// How many tensors are checked before what was found is told.
+        /// How many tensors are checked before their outcomes are reported.
         const BATCH: usize = 1 << 14;
         let ticker = Ticker::new(options.progress);
         let entries = self.entries();
@@ -203,7 +203,7 @@ impl Archive {
 
     /// What readers tolerate but no careful writer leaves behind.
     fn warn(&self, report: &mut Report) {
-        // What stands for others has no bytes of its own.
+        // An entry in place of several components has no bytes itself.
         let here = |entry: &Entry<'_>| !entry.range().is_empty() && !entry.is_elsewhere();
         for entry in self.entries() {
             if entry.layout() == Layout::Absent {

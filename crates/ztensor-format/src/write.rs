@@ -138,7 +138,7 @@ impl TensorOptions {
         }
     }
 
-    /// Adds a field of your own as the CBOR item it is to be, kept byte for byte.
+    /// Adds a custom field as an encoded CBOR item, which is kept byte for byte.
     ///
     /// # Errors
     /// As [`with_custom`](Self::with_custom), where `cbor` is not exactly one well-formed item that
@@ -398,7 +398,7 @@ impl Builder {
         self.push(tensor)
     }
 
-    /// Adds a tensor of a file of 0.1 as it is there: its dtype, layout and encoding, known or not, its
+    /// Adds a tensor of a file of 0.1 unchanged: its dtype, layout and encoding, known or not, its
     /// stored bytes, checksum and custom fields. Compressed data stays as it was compressed.
     ///
     /// ```

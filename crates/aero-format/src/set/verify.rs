@@ -57,7 +57,7 @@ pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_
                 Ok(item) => item,
                 Err(error) => failed(entry.name().to_owned(), error)?,
             };
-            // What is said of nearly all is made when it is told.
+            // The text that nearly all items have is made only when they are reported.
             let item = (item != agreed(entry)).then(|| Box::new(item));
             checked.push((entry.ordinal, item));
         }
@@ -73,7 +73,7 @@ pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_
     Ok(())
 }
 
-/// What is said of a tensor that index and part say the same of.
+/// The item of a tensor that index and part agree about.
 fn agreed(entry: Entry<'_>) -> Item {
     Item::new(entry.name(), Outcome::Ok).with_note("index and part agree")
 }
@@ -174,7 +174,7 @@ fn stored_hash(part: &Archive, entry: Entry<'_>, ticker: &Ticker<'_>) -> Result<
     blake3_of(&part.source, data, 1, ticker)
 }
 
-/// Checks that a listed file is there and is the one that was meant; says whether it is there.
+/// Checks that a listed file exists and is the one that the set lists; tells whether it exists.
 fn check_file(
     report: &mut Report,
     name: &str,

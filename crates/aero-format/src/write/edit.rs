@@ -261,7 +261,7 @@ fn zeros(len: u64) -> Vec<u8> {
     alloc::vec![0; usize::try_from(len).unwrap_or(0)]
 }
 
-/// Whether a tensor is to be stored as the entry is.
+/// Whether a tensor would be stored as the entry is.
 fn is_stored_as(planned: &Planned, entry: Entry<'_>) -> bool {
     planned.code == entry.dtype_code()
         && planned.shape == *entry.shape()

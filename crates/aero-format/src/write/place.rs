@@ -17,7 +17,11 @@ use crate::{BuildError, Result};
 
 impl Builder {
     /// Decides every byte but those of the tensors: chunks, their places and their hashes.
-    pub(super) fn layout(&self, shards: &[Shard], options: &WriteOptions<'_>) -> Result<Layout> {
+    pub(super) fn layout(
+        &self,
+        shards: &[Shard],
+        options: &WriteOptions<'_>,
+    ) -> Result<FileLayout> {
         let ticker = Ticker::new(options.progress);
         let mut hashed = Vec::new();
         for shard in shards {
@@ -51,7 +55,7 @@ impl Builder {
         shards: &[Shard],
         weights: bool,
         hashed: Vec<ShardHashes>,
-    ) -> Result<Layout> {
+    ) -> Result<FileLayout> {
         let tensor_hashes = self.tensor_hashes_of(shards, &hashed);
         let mut chunks: Vec<(Chunk, Payload)> = Vec::new();
         let mut add = |fourcc, name: &str, flags, payload: Payload| {
@@ -138,7 +142,7 @@ impl Builder {
 
     /// Compresses and hashes what is no weight, and gives every chunk its place.
     // Long since the places of all tables depend on each other.
-    fn place(&self, mut chunks: Vec<(Chunk, Payload)>) -> Result<Layout> {
+    fn place(&self, mut chunks: Vec<(Chunk, Payload)>) -> Result<FileLayout> {
         let count = u32::try_from(chunks.len()).map_err(|_| BuildError::TooLarge)?;
         if u64::from(count) > Limits::default().max_chunk_count {
             return Err(BuildError::TooLarge.into());
@@ -199,7 +203,7 @@ impl Builder {
                 .unwrap_or_else(|| content_uuid(chunks.iter().map(|(chunk, _)| chunk))),
         };
         let control_end = (string_table_offset + string_table_length).next_multiple_of(ALIGN);
-        let mut layout = Layout {
+        let mut layout = FileLayout {
             header,
             chunks,
             name_offsets,
@@ -218,8 +222,8 @@ impl Builder {
     }
 }
 
-/// A file, decided down to the last byte that is no tensor's.
-pub(super) struct Layout {
+/// Everything about a file that is to be written but the bytes of its tensors: header, chunks and names.
+pub(super) struct FileLayout {
     pub(super) header: Header,
     pub(super) chunks: Vec<(Chunk, Payload)>,
     name_offsets: Vec<u32>,
@@ -227,7 +231,7 @@ pub(super) struct Layout {
     pub(super) len: u64,
 }
 
-impl Layout {
+impl FileLayout {
     /// The hashes of all shards whose data is in the file.
     #[cfg(feature = "std")]
     pub(super) fn into_hashes(self) -> impl Iterator<Item = ShardHashes> {

@@ -6,7 +6,7 @@ use std::vec::Vec;
 use tensor_core::codec::{AtomicFile, Output, SealedFile, Sink, stale_files};
 use tensor_core::{Source, WriteOptions};
 
-use super::{Builder, Layout};
+use super::{Builder, FileLayout};
 use crate::Result;
 use crate::integrity::hex;
 
@@ -66,7 +66,7 @@ impl Builder {
         let per_part = usize::try_from(self.options.max_part_shards).unwrap_or(usize::MAX);
         let mut parts = Vec::new();
         let mut files = Vec::new();
-        let mut write = |name: &str, layout: &Layout| {
+        let mut write = |name: &str, layout: &FileLayout| {
             let file = Hashed::create(&path.with_file_name(name), self.sources(), options)?;
             let mut sink = Sink::new(file);
             self.write(layout, &mut sink, options)?;

@@ -28,7 +28,7 @@ fn offset_of(position: usize) -> u64 {
 
 /// What in the metadata tells generations apart.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct GenerationSigns {
     pub(super) bool_text: bool,
     pub(super) bool_map: bool,
     pub(super) old_scheme: bool,
@@ -38,14 +38,14 @@ pub(super) struct Seen {
 
 /// What the offsets of all tensors say together, relative to the data section.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Extent {
+pub(super) struct DataSpan {
     pub(super) data_len: u64,
     pub(super) aligned: bool,
     pub(super) sorted: bool,
     last: u64,
 }
 
-impl Extent {
+impl DataSpan {
     const NONE: Self = Self {
         data_len: 0,
         aligned: true,
@@ -67,8 +67,8 @@ pub(super) struct Contents {
     pub(super) tensors: Tensors,
     pub(super) metadata: Vec<MetaEntry>,
     pub(super) scalars: Vec<ScalarEntry>,
-    pub(super) seen: Seen,
-    pub(super) extent: Extent,
+    pub(super) signs: GenerationSigns,
+    pub(super) span: DataSpan,
     pub(super) metadata_names: NameTable,
     pub(super) scalar_names: NameTable,
 }
@@ -81,12 +81,12 @@ pub(super) struct Parser<'a> {
     bytes: &'a [u8],
     tensors: Tensors,
     /// For how many tensors memory is reserved, and for how much text of their names.
-    room: usize,
-    text_room: usize,
+    reserved: usize,
+    reserved_text: usize,
     metadata: Vec<MetaEntry>,
     scalars: Vec<ScalarEntry>,
-    pub(super) seen: Seen,
-    extent: Extent,
+    pub(super) signs: GenerationSigns,
+    span: DataSpan,
     /// Bytes of text that may still be kept.
     text_left: u64,
     /// Dims that may still be kept.
@@ -105,12 +105,12 @@ impl<'a> Parser<'a> {
             limits,
             bytes,
             tensors: Tensors::default(),
-            room: 0,
-            text_room: 0,
+            reserved: 0,
+            reserved_text: 0,
             metadata: Vec::new(),
             scalars: Vec::new(),
-            seen: Seen::default(),
-            extent: Extent::NONE,
+            signs: GenerationSigns::default(),
+            span: DataSpan::NONE,
             text_left: limits.max_text_bytes,
             dims_left: limits.max_dim_count,
             dims: Vec::new(),
@@ -125,8 +125,8 @@ impl<'a> Parser<'a> {
             tensors: parser.tensors,
             metadata: parser.metadata,
             scalars: parser.scalars,
-            seen: parser.seen,
-            extent: parser.extent,
+            signs: parser.signs,
+            span: parser.span,
             metadata_names,
             scalar_names,
         })
@@ -182,7 +182,7 @@ impl<'a> Parser<'a> {
                 b"scalars" => {
                     once(scalars, start)?;
                     self.field = "scalars";
-                    self.seen.scalars = true;
+                    self.signs.scalars = true;
                     *scalar_names = self.scalars()?;
                 }
                 _ => self.unknown_key(&mut unknown, key, start)?,
@@ -240,7 +240,7 @@ impl<'a> Parser<'a> {
         )
     }
 
-    /// Counts text that is to be kept.
+    /// Counts text that will be kept.
     #[inline]
     fn keep(&mut self, len: usize, position: usize) -> Parsed<()> {
         match self.text_left.checked_sub(len as u64) {
@@ -292,7 +292,7 @@ impl<'a> Parser<'a> {
     #[inline]
     fn reserve(&mut self, declared: usize, name: usize) -> Parsed<()> {
         let text = self.tensors.names.text_len().saturating_add(name);
-        if self.tensors.records.len() < self.room && text <= self.text_room {
+        if self.tensors.records.len() < self.reserved && text <= self.reserved_text {
             return Ok(());
         }
         self.grow(declared, text)
@@ -304,23 +304,23 @@ impl<'a> Parser<'a> {
     fn grow(&mut self, declared: usize, needed: usize) -> Parsed<()> {
         let (len, text) = (self.tensors.records.len(), self.tensors.names.text_len());
         let (mut tensors, mut bytes) = (0, 0);
-        if len >= self.room {
+        if len >= self.reserved {
             // As many as the file has room for, if it says how many.
             let left = self.cbor.remaining();
             let fitting = left.checked_div(MIN_TENSOR).unwrap_or(0);
             let limit = usize::try_from(self.limits.max_tensor_count).unwrap_or(usize::MAX);
             let all = declared.min(len.saturating_add(fitting)).min(limit);
             tensors = all.saturating_sub(len).max(len / 4).max(1);
-            self.room = len.saturating_add(tensors);
+            self.reserved = len.saturating_add(tensors);
         }
-        if needed > self.text_room {
+        if needed > self.reserved_text {
             let (done, all) = (self.cbor.position().max(1), self.bytes.len());
             let guess = (text as u128).saturating_mul(all as u128);
             let guess = guess.checked_div(done as u128).unwrap_or(0);
             let guess = usize::try_from(guess).unwrap_or(usize::MAX).min(all);
             let room = guess.max(needed).max(text.saturating_add(text / 16));
             bytes = room.saturating_sub(text);
-            self.text_room = room;
+            self.reserved_text = room;
         }
         let position = self.cbor.position();
         let reserved = self.tensors.try_reserve(tensors, bytes);
@@ -416,7 +416,7 @@ impl<'a> Parser<'a> {
                 None => return fault(Rule::SizeOverflow { elements }, at),
             }
         }
-        self.extent.add(start, end);
+        self.span.add(start, end);
         Ok((start, len))
     }
 
@@ -482,7 +482,7 @@ impl<'a> Parser<'a> {
                 match DTypeCode::position(&text) {
                     Some(position) => {
                         let code = DTypeCode::known(position);
-                        self.seen.bool_text |= matches!(code, DTypeCode::Bool(_));
+                        self.signs.bool_text |= matches!(code, DTypeCode::Bool(_));
                         return Ok(short(position));
                     }
                     None => self.unknown_dtype(text, start)?,
@@ -529,7 +529,7 @@ impl<'a> Parser<'a> {
                     return fault(Rule::DType, at);
                 };
                 let store = self.cbor.text(len)?;
-                self.seen.bool_map = true;
+                self.signs.bool_map = true;
                 match &*store {
                     "Native" => DTypeCode::Bool(BoolStore::Native),
                     "U8" => DTypeCode::Bool(BoolStore::U8),
@@ -658,7 +658,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Notes that a key is there, which it may be only once.
+/// Notes a key, and refuses a duplicate.
 fn once(there: &mut bool, position: usize) -> Parsed<()> {
     if *there {
         return fault(Rule::DuplicateKey, position);

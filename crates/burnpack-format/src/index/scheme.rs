@@ -70,8 +70,8 @@ impl Parser<'_> {
         }
         unique(&mut unknown, start)?;
         match parts.check_keys(start)? {
-            QuantGeneration::Old => self.seen.old_scheme = true,
-            QuantGeneration::New => self.seen.new_scheme = true,
+            QuantGeneration::Old => self.signs.old_scheme = true,
+            QuantGeneration::New => self.signs.new_scheme = true,
         }
         if let Some(unknown_part) = unknown_part {
             let name = Cow::Owned(format!("QFloat({unknown_part})"));

@@ -180,7 +180,7 @@ struct Spelled {
 }
 
 impl Spelled {
-    /// So many hashes are told apart; a model has few schemes.
+    /// How many hashes are told apart; a model has few schemes.
     const RECENT: usize = 256;
 
     fn slot(item: &[u8]) -> usize {

@@ -461,7 +461,7 @@ impl<'a> Json<'a> {
         self.value(Keep::No).map(drop)
     }
 
-    /// Any value. What is open is on a stack of ours, however deep it nests.
+    /// Any value. Open lists and maps are on a stack on the heap, however deep they nest.
     fn value(&mut self, keep: Keep) -> Result<Value> {
         let mut stack: Vec<Open> = Vec::new();
         loop {

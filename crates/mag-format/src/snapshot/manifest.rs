@@ -11,7 +11,7 @@ use tensor_core::codec::{Cursor, NameTable, ShapeId};
 use tensor_core::{At, LimitExceeded, Source, Truncated};
 
 use super::json::Json;
-use super::{Found, ShapeFault, Snapshot, Timestamp, Writer, checked_shape};
+use super::{ParsedSnapshot, ShapeFault, Snapshot, Timestamp, Writer, checked_shape};
 use crate::index::{Index, check_memory};
 use crate::limits::{MAX_RANK, MAX_SIZE};
 use crate::tensors::{Record, Tensors};
@@ -63,7 +63,7 @@ pub(crate) fn parse(
     let snapshot = document.parse()?;
     let tensors = document.tensors;
     check_ranges(&tensors, &header.data)?;
-    let found = Found {
+    let found = ParsedSnapshot {
         tensors,
         checksum: None,
         records: None,
@@ -155,7 +155,7 @@ struct Keys {
 }
 
 impl Keys {
-    /// Notes a known key by its number; false where it was there.
+    /// Notes a known key by its number; false for a duplicate.
     fn note(&mut self, known: u8) -> bool {
         let bit = 1u8.checked_shl(known.into()).unwrap_or(0);
         let is_new = self.known & bit == 0;
@@ -163,7 +163,7 @@ impl Keys {
         is_new
     }
 
-    /// Notes any other key; false where it was there.
+    /// Notes any other key; false for a duplicate.
     fn note_other(&mut self, key: String) -> bool {
         self.table
             .push(&mut self.others, String::as_str, key)
@@ -372,7 +372,7 @@ impl Document<'_> {
         self.checked(record_offset, fields)
     }
 
-    /// Holds the fields of a record against each other.
+    /// Compares the fields of a record with each other.
     fn checked(&self, record_offset: u64, fields: Fields) -> Result<Record> {
         let ordinal = self.tensors.len();
         let at = |field| At::new(record_offset, field).entry(ordinal as u64);

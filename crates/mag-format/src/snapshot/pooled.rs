@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use tensor_core::codec::{Cursor, NameTable, Ticker, walk};
 use tensor_core::{At, Bytes, LimitExceeded, Source, Truncated, checksum};
 
-use super::{Found, ShapeFault, Snapshot, Timestamp, checked_shape};
+use super::{ParsedSnapshot, ShapeFault, Snapshot, Timestamp, checked_shape};
 use crate::index::{Index, Records, check_memory};
 use crate::limits::{MAX_POOLED_RANK, MAX_SIZE};
 use crate::tensors::{Record, Tensors};
@@ -22,7 +22,7 @@ const CHECKSUMMED: u64 = 20;
 const DESCRIPTOR: u64 = 24;
 
 /// Parses the file after magic and version, where the cursor stands.
-// Long since it goes through the parts of the file in their order, each with rules of its own.
+// This function is long because it goes through the parts of the file in order, each with its own rules.
 pub(crate) fn parse(
     source: &dyn Source,
     mut cursor: Cursor<'_>,
@@ -51,7 +51,7 @@ pub(crate) fn parse(
     marker(&mut cursor, *b"DSC!")?;
     let mut used = vec![false; pool.len()];
     let mut tensors = Tensors::default();
-    let mut layout = Layout::new(align);
+    let mut layout = Packing::new(align);
     for left in (1..=u64::from(descriptors)).rev() {
         let ahead = left.saturating_mul(DESCRIPTOR);
         cursor.expect_up_to(cursor.position().saturating_add(ahead));
@@ -85,7 +85,7 @@ pub(crate) fn parse(
         true => Some(check(source, &records)?),
         false => None,
     };
-    let found = Found {
+    let found = ParsedSnapshot {
         tensors,
         checksum,
         records: Some(records),
@@ -229,7 +229,7 @@ impl Pool {
 }
 
 /// One descriptor with its tensor's name; the offset is still relative to the data.
-// Long since each field has a rule of its own.
+// This function is long because each field has its own rule.
 fn descriptor<'a>(
     cursor: &mut Cursor<'_>,
     generation: Generation,
@@ -305,8 +305,8 @@ fn descriptor<'a>(
     Ok((name, record))
 }
 
-/// Where the next tensor has to be: the writer leaves no gap.
-struct Layout {
+/// Where the next tensor must start: the writer leaves no gap.
+struct Packing {
     align: u64,
     /// End of the data so far, relative to its start.
     end: u64,
@@ -314,7 +314,7 @@ struct Layout {
     open: bool,
 }
 
-impl Layout {
+impl Packing {
     fn new(align: u64) -> Self {
         Self {
             align,

@@ -60,7 +60,7 @@ fn every_real_file_gets_its_verdict() {
 }
 
 /// The writer lays out what it is given as the reference does: same order in, same bytes out, up
-/// to the slack that the reference leaves at the end and the junk it copies behind views.
+/// to the slack that the reference leaves at the end and the junk it copies after views.
 #[test]
 fn rewriting_a_real_file_gives_its_bytes() {
     let mut exact = 0;

@@ -150,7 +150,7 @@ fn threads_read_the_same_bytes() {
     });
 }
 
-/// Two tensors, of which the second has an unknown dtype and begins this many bytes behind the first.
+/// Two tensors, of which the second has an unknown dtype and begins this many bytes after the first.
 fn with_an_unknown_one(behind: u64) -> Vec<u8> {
     let mut builder = Builder::new();
     let values = [1.0f32; 32];

@@ -76,9 +76,9 @@ fn an_index_is_small() {
         builder.tensor(name, tensor).unwrap();
     }
     let file = Bytes::from(builder.to_vec().unwrap());
-    let before = test_data::alloc::held();
+    let before = test_data::alloc::allocated();
     let archive = Archive::from_bytes(file).unwrap();
-    let held = usize::try_from(test_data::alloc::held() - before).unwrap();
+    let held = usize::try_from(test_data::alloc::allocated() - before).unwrap();
     assert_eq!(archive.entries().len(), 10_000);
     assert!(
         held > names,

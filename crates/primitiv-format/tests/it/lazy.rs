@@ -82,9 +82,9 @@ fn a_tensor_takes_little_beside_its_name() {
         builder.tensor(name, data).unwrap();
     }
     let file = Bytes::from(builder.to_vec().unwrap());
-    let before = test_data::alloc::held();
+    let before = test_data::alloc::allocated();
     let archive = Archive::from_bytes(file.clone()).unwrap();
-    let held = (test_data::alloc::held() - before) as usize;
+    let held = (test_data::alloc::allocated() - before) as usize;
     let each = held.saturating_sub(names) as f64 / COUNT as f64;
     assert!((1.0..=64.0).contains(&each), "{each} bytes a tensor");
     assert_eq!(archive.entries().len(), COUNT);

@@ -126,7 +126,7 @@ impl<'a> Parser<'a> {
     /// Counts memory, and fails where it is more than the list may take.
     fn take(&mut self, more: u64) -> Result<()> {
         self.memory = self.memory.saturating_add(more);
-        // The records are there together with the header, then with the table of names.
+        // The records are in memory together with the header, then with the table of names.
         let records = self.room.saturating_mul(RECORD);
         let table = self.room.saturating_mul(TABLE);
         let memory = records.saturating_add(table.max(self.copy));
@@ -436,7 +436,7 @@ impl<'a> Parser<'a> {
                 product = product.and_then(|product| product.checked_mul(dim));
                 if self.dims.len() == self.dims.capacity() {
                     let more = self.dims.len().max(16);
-                    // The list before it and the shape are there at the same time.
+                    // The list before it and the shape are in memory at the same time.
                     self.take((more as u64).saturating_mul(24))?;
                     let reserved = self.dims.try_reserve_exact(more);
                     let memory = |_| Error::from(SourceError::OutOfMemory(more as u64));

@@ -71,16 +71,16 @@ impl SetIndex {
             has_map: false,
         };
         parser.read().map_err(|error| match error {
-            Wrong::Fault(Fault::Rule(rule, place)) => {
+            ParseError::Fault(Fault::Rule(rule, place)) => {
                 Error::invalid(rule.of_index(), At::new(place as u64, "index"))
             }
-            Wrong::Fault(Fault::Depth(place)) => Error::Limit(LimitExceeded {
+            ParseError::Fault(Fault::Depth(place)) => Error::Limit(LimitExceeded {
                 limit: "max_value_depth",
                 value: limits.max_value_depth.saturating_add(1),
                 max: limits.max_value_depth,
                 at: At::new(place as u64, "index"),
             }),
-            Wrong::Error(error) => error,
+            ParseError::Error(error) => error,
         })?;
         parser.finish(limits)
     }
@@ -106,7 +106,7 @@ impl SetIndex {
     }
 }
 
-/// How a file begins that stands for one which is elsewhere.
+/// How a Git LFS pointer begins, a file in place of one that is elsewhere.
 pub(super) const LFS_POINTER: &[u8] = b"version https://git-lfs";
 
 fn slice(names: &str, record: Record) -> &str {
@@ -115,12 +115,12 @@ fn slice(names: &str, record: Record) -> &str {
     names.get(start..end).unwrap_or_default()
 }
 
-enum Wrong {
+enum ParseError {
     Fault(Fault),
     Error(Error),
 }
 
-impl From<Fault> for Wrong {
+impl From<Fault> for ParseError {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
@@ -139,7 +139,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn read(&mut self) -> Result<(), Wrong> {
+    fn read(&mut self) -> Result<(), ParseError> {
         self.json.expect(b'{', "`{`")?;
         if !self.json.eat(b'}') {
             loop {
@@ -168,7 +168,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `metadata`, which may be anything: loaders never look at it.
-    fn about(&mut self) -> Result<(), Wrong> {
+    fn about(&mut self) -> Result<(), ParseError> {
         let mut pairs = Vec::new();
         if self.json.peek() != Some(b'{') {
             self.json.value()?;
@@ -194,7 +194,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn weight_map(&mut self) -> Result<(), Wrong> {
+    fn weight_map(&mut self) -> Result<(), ParseError> {
         self.has_map = true;
         if self.json.peek() != Some(b'{') {
             return Err(Fault::Rule(Rule::WeightMap, self.json.at()).into());
@@ -256,10 +256,10 @@ impl<'a> Parser<'a> {
     }
 
     /// An error about the tensor whose name is the last one.
-    fn wrong(&self, rule: Rule, at: usize, name_start: usize) -> Wrong {
+    fn wrong(&self, rule: Rule, at: usize, name_start: usize) -> ParseError {
         let at = At::new(at as u64, "weight_map").entry(self.records.len() as u64);
         let name = self.names.get(name_start..).unwrap_or_default();
-        Wrong::Error(Error::invalid(rule, at).of_tensor(name))
+        ParseError::Error(Error::invalid(rule, at).of_tensor(name))
     }
 
     fn finish(self, limits: &Limits) -> Result<SetIndex> {
@@ -316,8 +316,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn duplicate(place: usize) -> Wrong {
-    Wrong::Fault(Fault::Rule(Rule::IndexDuplicate, place))
+fn duplicate(place: usize) -> ParseError {
+    ParseError::Fault(Fault::Rule(Rule::IndexDuplicate, place))
 }
 
 /// A length as places are kept; the limit of the index's own length keeps all of them that short.

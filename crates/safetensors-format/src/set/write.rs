@@ -58,7 +58,7 @@ impl Builder {
     ///
     /// # Errors
     /// [`BuildError::SetName`] where `path` is named otherwise, and as [`write_file`](Self::write_file);
-    /// no file is there then that was not before.
+    /// no new file has then appeared.
     pub fn write_set(&self, path: impl AsRef<Path>) -> Result<()> {
         self.write_set_with(path, &WriteOptions::default())
     }
@@ -230,7 +230,7 @@ impl Builder {
     }
 }
 
-/// The names of so many shards.
+/// The names of this many shards.
 fn shard_names(path: &Path, count: usize) -> Result<Vec<String>> {
     let stem = stem(path).ok_or_else(|| BuildError::SetName {
         path: path.display().to_string(),

@@ -272,7 +272,7 @@ macro_rules! dispatch {
     ($dtype:expr, $name:ident => $body:expr) => {
         match $dtype {
             DType::Bool => {
-                type $name = Truth;
+                type $name = BoolByte;
                 $body
             }
             DType::U8 => {
@@ -371,9 +371,9 @@ pub(super) trait Numeric {
 }
 
 /// A boolean byte.
-struct Truth(#[allow(dead_code, reason = "gives the type its size")] u8);
+struct BoolByte(#[allow(dead_code, reason = "gives the type its size")] u8);
 
-impl Numeric for Truth {
+impl Numeric for BoolByte {
     fn get(bytes: &[u8]) -> Number {
         Number::Int(i128::from(bytes.iter().any(|&byte| byte != 0)))
     }

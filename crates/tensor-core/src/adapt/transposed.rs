@@ -14,10 +14,10 @@ use crate::{AlignedBytes, DType, FileId, Order, Shape, ShapeError, Source, Sourc
 /// source that they are made from.
 const STRIPE: usize = 24 << 20;
 
-/// Bytes of the source that are held at a time.
+/// Bytes of the source that are in memory at a time.
 const HELD: usize = 8 << 20;
 
-/// Bytes that are sooner read for nothing than left out by one more call.
+/// A gap of up to this many bytes is read and dropped, since one more call would cost more.
 const GAP: u64 = 2048;
 
 /// Bytes of a cache line.
@@ -44,14 +44,14 @@ pub struct Transposed<S> {
     /// Dims of the result, slowest first; the source has them fastest first.
     dims: Arc<[u64]>,
     size: usize,
-    room: Room,
+    budget: ReadBudget,
     _kept: Kept,
 }
 
-/// How much may be read at a time, and for nothing.
+/// How many bytes may be in memory at a time, and how long a gap may be that is read and dropped.
 #[derive(Clone, Copy, Debug)]
-struct Room {
-    held: usize,
+struct ReadBudget {
+    bytes: usize,
     gap: u64,
 }
 
@@ -84,8 +84,8 @@ impl<S: Source> Transposed<S> {
             inner,
             dims: dims.into(),
             size,
-            room: Room {
-                held: HELD,
+            budget: ReadBudget {
+                bytes: HELD,
                 gap: GAP,
             },
             _kept: Kept::new(),
@@ -100,18 +100,18 @@ impl<S: Source> Transposed<S> {
             return Ok(());
         }
         // Elements so far apart that what lies between is more than a call costs.
-        if part.stride.saturating_mul(size as u64) > self.room.gap {
+        if part.stride.saturating_mul(size as u64) > self.budget.gap {
             for (index, slot) in out.chunks_exact_mut(size).enumerate() {
                 let source = part.source_of(index as u64) * size as u64;
                 self.inner.read_into(source, slot)?;
             }
             return Ok(());
         }
-        let room = Room {
-            held: parallel::share(self.room.held),
-            ..self.room
+        let budget = ReadBudget {
+            bytes: parallel::share(self.budget.bytes),
+            ..self.budget
         };
-        let tiling = Tiling::of(part, size, room);
+        let tiling = Tiling::of(part, size, budget);
         let mut ranges = tiling.first();
         loop {
             self.gather_tile(&tiling, &ranges, out)?;
@@ -311,16 +311,16 @@ struct Placed {
 }
 
 impl<'a> Tiling<'a> {
-    fn of(part: &'a Part<'a>, size: usize, most: Room) -> Self {
+    fn of(part: &'a Part<'a>, size: usize, budget: ReadBudget) -> Self {
         let size = size as u64;
-        let room = (most.held as u64 / size).max(1);
+        let room = (budget.bytes as u64 / size).max(1);
         // As many of the slowest axis that lines of the result are filled in one go.
         let line = (LINE as u64 / size).max(1);
         let line = part.rest.last().map_or(1, |&last| last.min(line));
         let room = (room / line).max(1);
         let gap = (part.dim - part.count) * part.stride;
         let unit = part.dim * part.stride;
-        let whole = gap * size <= most.gap && unit <= room && part.count < part.dim;
+        let whole = gap * size <= budget.gap && unit <= room && part.count < part.dim;
         let (first, unit) = match whole {
             true => (part.count, unit),
             false => {
@@ -569,7 +569,7 @@ mod tests {
             let longest = core::sync::atomic::AtomicUsize::new(0);
             let far = Far { bytes: bytes.clone(), any_order, longest };
             let mut far = Transposed::new(far, dtype, &shape, Order::RowMajor).unwrap();
-            far.room = Room { held, gap };
+            far.budget = ReadBudget { bytes: held, gap };
             let from = (start * total as f64) as u64;
             let to = from + (len * (total as u64 - from) as f64) as u64;
             let (got, want) = (far.read(from..to).unwrap(), memory.read(from..to).unwrap());

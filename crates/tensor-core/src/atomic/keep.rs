@@ -52,7 +52,7 @@ pub(super) fn keep(
     file.set_permissions(existing.permissions())
 }
 
-/// Extended attributes, access lists among them. A file system without any has none to keep.
+/// Keeps extended attributes, access lists among them, where the file system has any.
 #[cfg(unix)]
 fn keep_attributes(file: &File, path: &Path, options: &WriteOptions<'_>) {
     use std::string::{String, ToString};

@@ -90,7 +90,7 @@ fn is_alive(process: u32) -> bool {
             .ok()
             .and_then(rustix::process::Pid::from_raw);
         let signalled = process.map(rustix::process::test_kill_process);
-        // That one may not signal it says that it is there.
+        // A process that may not be signalled exists.
         matches!(signalled, Some(Ok(()) | Err(rustix::io::Errno::PERM)))
     }
     #[cfg(not(unix))]

@@ -33,7 +33,7 @@ pub(crate) fn open_to_patch(path: &Path, file: &FileId) -> Result<File, PatchErr
         if metadata.nlink() > 1 {
             return no("it has other names (hard links), whose file would change as well");
         }
-        // Not all file systems have locks; what is there is looked at once more in any case.
+        // Not all file systems have locks; the bytes to be replaced are compared again in any case.
         if flock(&opened, FlockOperation::NonBlockingLockExclusive)
             == Err(rustix::io::Errno::WOULDBLOCK)
         {

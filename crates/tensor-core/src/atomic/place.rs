@@ -23,7 +23,7 @@ pub(super) struct Place {
     pub(super) path: PathBuf,
     /// What is there now, if anything is.
     pub(super) existing: Option<Metadata>,
-    /// Whether it is a file, or will be: not a device, a pipe, or what a descriptor stands for.
+    /// Whether it is or will be a regular file: not a device, a pipe, or what a descriptor refers to.
     pub(super) regular: bool,
     /// What is worth saying about the link that led here.
     pub(super) notice: Option<Notice>,
@@ -99,7 +99,7 @@ fn follow(path: &Path) -> io::Result<(PathBuf, bool)> {
     Err(io::Error::other("too many levels of symbolic links"))
 }
 
-/// Whether a link stands for an open file of a process rather than for a path.
+/// Whether a link refers to an open file of a process rather than to a path.
 fn is_descriptor(link: &Path) -> bool {
     let parent = folder_of(link);
     let Ok(parent) = parent.canonicalize() else {

@@ -156,9 +156,9 @@ struct Of<'a>(&'a Option<Box<str>>);
 
 impl fmt::Display for Of<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MOST: usize = 120;
+        const MAX_CHARS: usize = 120;
         let Some(tensor) = self.0 else { return Ok(()) };
-        let end = tensor.char_indices().nth(MOST).map(|(end, _)| end);
+        let end = tensor.char_indices().nth(MAX_CHARS).map(|(end, _)| end);
         match end.and_then(|end| tensor.get(..end)) {
             Some(start) => write!(f, "tensor {start:?}...: "),
             None => write!(f, "tensor {tensor:?}: "),

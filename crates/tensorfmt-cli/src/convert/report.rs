@@ -70,7 +70,7 @@ pub(super) fn note(note: &convert::Note) -> Note {
     }
 }
 
-/// All that is said about a conversion beside its errors.
+/// All that is printed about a conversion except its errors.
 #[derive(Serialize)]
 pub(super) struct Report {
     losses: Vec<LossLine>,

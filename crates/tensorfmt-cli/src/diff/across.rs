@@ -75,7 +75,7 @@ pub(super) fn compare(
     tolerance: &Tolerance,
     ticker: &Ticker<'_>,
 ) -> Result<Option<Values>, Failed> {
-    /// Elements that are held at a time.
+    /// Elements that are in memory at a time.
     const PIECE: u64 = 1 << 16;
     let in_a = |error: SourceError| Failed::A(error.into());
     let in_b = |error: SourceError| Failed::B(error.into());
@@ -147,7 +147,7 @@ fn numbers(bytes: &[u8], dtype: DType) -> Result<Vec<Number>, Error> {
     })
 }
 
-/// Notes what is to be said about two elements.
+/// Notes the difference of two elements.
 fn element(index: u64, x: Number, y: Number, tolerance: &Tolerance, values: &mut Values) {
     let is_nan = |z: Number| z.0.is_nan() || z.1.is_nan();
     if x.0.equals(y.0) && x.1 == y.1 || is_nan(x) && is_nan(y) {

@@ -1,7 +1,7 @@
 //! How far two numbers may be apart: `|a - b| <= atol + rtol * |b|`.
 
-/// Both tolerances. Floats are held against them as `numpy.isclose` does, in f64; whole numbers
-/// exactly, where a tolerance is the shortest decimal that stands for its f64: 0.3 is three tenths.
+/// Both tolerances. Floats are compared as `numpy.isclose` does, in f64; whole numbers exactly, where a
+/// tolerance is the shortest decimal that parses as its f64: 0.3 is three tenths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tolerance {
     atol: f64,

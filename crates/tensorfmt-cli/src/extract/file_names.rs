@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 /// How many bytes of a tensor's name are kept; the whole with its ending fits every file system.
-const MOST: usize = 180;
+const MAX_NAME_BYTES: usize = 180;
 
 /// Gives each tensor a file name of its own: letters, digits, dots, dashes and underscores, none of which
 /// is a path, hidden, reserved on some system, or another one in other cases.
@@ -28,7 +28,7 @@ fn plain(tensor: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let mut name = String::with_capacity(tensor.len());
     for c in tensor.chars() {
-        if name.len() >= MOST {
+        if name.len() >= MAX_NAME_BYTES {
             break;
         }
         name.push(if is_plain(c) { c } else { '_' });
@@ -96,7 +96,7 @@ mod tests {
             assert_eq!(names.next(tensor), name, "{tensor:?}");
         }
         let long = names.next(&"x".repeat(5000));
-        assert_eq!(long.len(), MOST);
+        assert_eq!(long.len(), MAX_NAME_BYTES);
         assert_eq!(names.next(&"x".repeat(5001)), format!("{long}_2"));
     }
 

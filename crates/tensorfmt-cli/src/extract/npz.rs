@@ -1,6 +1,6 @@
 //! An .npz: a zip archive of .npy files, which NumPy opens by the names of the tensors.
 //!
-//! Files are stored as they are, one after the other, so that nothing is held and no place is come back to:
+//! Files are stored uncompressed, one after the other, so that nothing is buffered and nothing is patched later:
 //! each is followed by its checksum, and the directory at the end has all of it again. Sections are those of
 //! PKWARE's APPNOTE 6.3.
 

@@ -1,4 +1,4 @@
-//! `--check LIST`: digests found now, held against those that were printed earlier.
+//! `--check LIST`: digests computed now, compared with those that were printed earlier.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(super) struct List {
 
 /// What is not as the list has it.
 #[derive(Debug, Serialize)]
-pub(super) struct Wrong {
+pub(super) struct Mismatch {
     pub(super) name: String,
     /// `differs`, `missing` from the file, or `surplus` there.
     pub(super) outcome: &'static str,
@@ -55,7 +55,7 @@ struct Item {
     digest: Option<String>,
 }
 
-/// The name that stands for the whole.
+/// The name of the digest over all tensors.
 pub(super) const MODEL: &str = "(model)";
 
 impl Lists {
@@ -108,11 +108,11 @@ impl Lists {
 
 impl List {
     /// Holds the next tensor's digest against the list.
-    pub(super) fn check(&mut self, name: &str, digest: Option<&str>) -> Option<Wrong> {
+    pub(super) fn check(&mut self, name: &str, digest: Option<&str>) -> Option<Mismatch> {
         let found = digest.map(str::to_owned);
         let name = shown(name).into_owned();
         let listed = self.tensors.get_mut(&name).filter(|left| !left.is_empty());
-        let wrong = |outcome, expected| Wrong {
+        let wrong = |outcome, expected| Mismatch {
             name: name.clone(),
             outcome,
             expected,
@@ -126,13 +126,13 @@ impl List {
     }
 
     /// What is in the list and was not found, of the names that are looked for.
-    pub(super) fn missing(&mut self, is_wanted: impl Fn(&str) -> bool) -> Vec<Wrong> {
+    pub(super) fn missing(&mut self, is_wanted: impl Fn(&str) -> bool) -> Vec<Mismatch> {
         let mut missing = Vec::new();
         for name in &self.order {
             let left = self.tensors.get_mut(name);
             for expected in left.map(std::mem::take).unwrap_or_default() {
                 if is_wanted(name) {
-                    missing.push(Wrong {
+                    missing.push(Mismatch {
                         name: name.clone(),
                         outcome: "missing",
                         expected: Some(expected),
@@ -144,10 +144,10 @@ impl List {
         missing
     }
 
-    /// Holds the digest of the model against the list, where it has one.
-    pub(super) fn check_model(&self, digest: Option<&str>) -> Option<Wrong> {
+    /// Compares the digest of the model with the list's, where it has one.
+    pub(super) fn check_model(&self, digest: Option<&str>) -> Option<Mismatch> {
         let expected = self.model.as_ref()?;
-        (expected != digest.unwrap_or("-")).then(|| Wrong {
+        (expected != digest.unwrap_or("-")).then(|| Mismatch {
             name: MODEL.to_owned(),
             outcome: "differs",
             expected: Some(expected.clone()),

@@ -64,7 +64,7 @@ fn pairs(head: &str, pairs: Vec<(String, Value)>, out: &mut Out) -> Result<(), F
     Ok(())
 }
 
-/// Text that Markdown shows as it is.
+/// Text escaped so that Markdown shows it literally.
 fn text(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in crate::output::escape(text).chars() {

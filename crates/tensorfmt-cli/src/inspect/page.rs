@@ -107,7 +107,7 @@ pub(crate) fn write(
     };
     let (head, tail) = PAGE.split_once("@DATA@").unwrap_or((PAGE, ""));
     let json = data(&document)?;
-    // The lists of metadata and tensors are too long to be held, so they are put before the brace that ends
+    // The lists of metadata and tensors are too long for memory, so they are put before the brace that ends
     // the rest.
     let open = json.strip_suffix('}').unwrap_or(&json);
     let work = entries.iter().filter(|_| measure).map(|entry| work(&entry));

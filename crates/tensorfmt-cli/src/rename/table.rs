@@ -119,7 +119,7 @@ fn lines(text: &str) -> Pairs {
     Ok(pairs)
 }
 
-/// The pairs of a JSON object, also those whose key is there twice.
+/// The pairs of a JSON object, those with a duplicate key too.
 fn json(text: &str) -> Pairs {
     struct Object;
     impl<'de> Visitor<'de> for Object {

@@ -148,7 +148,7 @@ impl Describe for Set {
                 .iter()
                 .any(|(known, same)| known == key && same == value)
         };
-        // A set must name its model; what a part says as well, or what nobody knows, is no metadata.
+        // A set must name its model; a name that a part repeats, or a placeholder, is no metadata.
         let mut own: Vec<_> = pairs(self.metadata().to_vec()).collect();
         own.retain(|(key, value)| {
             let also = match key.as_str() {
@@ -314,7 +314,7 @@ pub(crate) fn build(
         let pair = model.metadata.iter().find(|(known, _)| known == key);
         pair.and_then(|(_, value)| value.as_str())
     };
-    // Only what the source says: what the format must have all the same is no metadata.
+    // Only what the source has: fields that the format requires anyway are no metadata.
     if let Some(name) = text("model_name") {
         builder.model_name(name);
     }
@@ -371,7 +371,7 @@ pub(crate) fn build(
     Ok(builder)
 }
 
-/// A tensor with what is said about it, as far as the format can hold that.
+/// A tensor with its attributes, as far as the format can hold them.
 fn add_tensor(tensor: Prepared, builder: &mut Builder, losses: &mut Vec<Loss>) -> Result<()> {
     let Prepared {
         name,

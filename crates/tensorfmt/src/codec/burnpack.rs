@@ -281,7 +281,7 @@ fn add_metadata(
         let name = key.strip_prefix("scalar:").unwrap_or(key);
         let is_signed = model.signed.iter().any(|signed| signed == name);
         let scalar = scalar_of(value, is_signed);
-        let held = match scalar.filter(|_| !matches!(compat, Compat::V0_20 | Compat::V0_21)) {
+        let written = match scalar.filter(|_| !matches!(compat, Compat::V0_20 | Compat::V0_21)) {
             Some(scalar) => builder.scalar(name, scalar).map(|_| ()),
             None => {
                 losses.extend(Record::loss_of(key, value));
@@ -289,7 +289,7 @@ fn add_metadata(
                 builder.metadata(key, text).map(|_| ())
             }
         };
-        if let Err(error) = held {
+        if let Err(error) = written {
             losses.push(Loss::new(LossKind::Metadata, key, error.to_string()));
         }
     }

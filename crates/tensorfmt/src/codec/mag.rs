@@ -131,8 +131,8 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     order: Order::RowMajor,
     checksums: false,
     name: |name| {
-        let held = (1..=65535).contains(&name.len()) && !name.contains('\0');
-        (!held).then(|| "a mag name has 1 to 65535 bytes and no NUL".into())
+        let fits = (1..=65535).contains(&name.len()) && !name.contains('\0');
+        (!fits).then(|| "a mag name has 1 to 65535 bytes and no NUL".into())
     },
 };
 
@@ -146,13 +146,13 @@ pub(crate) fn build(
     lose_generation(model, Format::Mag, &written, losses);
     let mut builder = Builder::new();
     for (key, value) in &model.metadata {
-        let held = match value {
+        let number = match value {
             Value::Int(value) => i64::try_from(*value).ok().map(MetaValue::I64),
             Value::Float(value) => Some(MetaValue::F64(*value)),
             Value::Bool(value) => Some(MetaValue::I64((*value).into())),
             _ => None,
         };
-        let reason = match held.map(|held| builder.metadata(key, held)) {
+        let reason = match number.map(|number| builder.metadata(key, number)) {
             Some(Ok(_)) if matches!(value, Value::Bool(_)) => "held as an integer".to_owned(),
             Some(Ok(_)) => continue,
             Some(Err(error)) => error.to_string(),

@@ -328,7 +328,7 @@ fn optimizer(
             clippy::cast_possible_truncation,
             reason = "only exact values are taken"
         )]
-        let held = match value {
+        let is_written = match value {
             Value::Int(value) => match u32::try_from(*value) {
                 Ok(value) => optimizer.uint(key, value).map(|_| true)?,
                 Err(_) => false,
@@ -339,7 +339,7 @@ fn optimizer(
             }
             _ => false,
         };
-        if !held {
+        if !is_written {
             let reason = "an Optimizer file holds 32-bit integers and floats only";
             losses.push(Loss::new(LossKind::Metadata, key, reason));
         }

@@ -45,7 +45,7 @@ impl Describe for Archive {
             entry.order(),
             self.stored(entry).map_err(Unreadable::of),
         );
-        // Keys of the tensor's own are to be told where they are lost.
+        // Extra keys of the tensor must be reported where they are lost.
         let has_extras = || Entry::extras(entry).next().is_some();
         if about == About::Home || about == About::Elsewhere && has_extras() {
             let own = (self.clone(), entry.position());

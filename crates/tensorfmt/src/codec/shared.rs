@@ -5,7 +5,7 @@ use tensor_core::{FileId, Value};
 use crate::Format;
 use crate::convert::{Loss, LossKind, Model};
 
-/// Notes all that is said about a tensor as lost, but the keys in `kept`.
+/// Notes all attributes of a tensor as lost, except the keys in `kept`.
 pub(crate) fn lose_attributes(
     tensor: &str,
     attributes: &[(String, Value)],

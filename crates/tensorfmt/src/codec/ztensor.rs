@@ -58,7 +58,7 @@ impl Describe for Archive {
             return tensor;
         }
         if self.generation() != Generation::V0_1 {
-            // None of it is a field of 0.1, and what 0.1 can't hold is to be told.
+            // None of it is a field of 0.1, and what 0.1 can't hold must be reported as a loss.
             let custom = entry.custom().into_iter();
             tensor.attributes = custom
                 .map(|field| (field.key().to_owned(), field.value()))
@@ -313,7 +313,7 @@ pub(crate) fn build(
         let asked = options.zstd.is_some() || options.checksum.is_some();
         let mut how = match native {
             Some(Native::Ztensor(native)) => *native,
-            // An option is about values; what has none stays as it is.
+            // The option is about values; tensors without values stay unchanged.
             Some(Native::ZtensorStored(own)) => {
                 let (how, archive, own_name) = *own;
                 match archive.entry(&own_name) {

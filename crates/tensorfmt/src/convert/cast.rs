@@ -100,15 +100,15 @@ impl Stored<'_> {
     }
 }
 
-/// What a tensor of this dtype is to be cast to, if the cast that was asked for is about it.
+/// The dtype that a tensor of this dtype is cast to, if the requested cast applies to it.
 pub(super) fn wanted(dtype: DType, target: &Capabilities, options: &Options) -> Option<DType> {
-    let held = (target.holds)(dtype);
+    let can_hold = (target.holds)(dtype);
     let is_whole = dtype.is_integer() || dtype == DType::Bool;
     options.cast.filter(|&to| {
         let is_about = match (to.is_float(), to.is_integer()) {
-            (true, _) => dtype.is_float() || !held,
-            (_, true) => is_whole || !held && !dtype.is_float(),
-            _ => !held && !dtype.is_float(),
+            (true, _) => dtype.is_float() || !can_hold,
+            (_, true) => is_whole || !can_hold && !dtype.is_float(),
+            _ => !can_hold && !dtype.is_float(),
         };
         to != dtype && is_about
     })
@@ -126,9 +126,9 @@ pub(super) fn cast(
     losses: &mut Vec<Loss>,
 ) -> Result<Result<Data, String>> {
     let (dtype, format) = (stored.dtype, target.name());
-    let held = (capabilities.holds)(dtype);
+    let can_hold = (capabilities.holds)(dtype);
     let Some(to) = wanted(dtype, capabilities, options) else {
-        return Ok(match held {
+        return Ok(match can_hold {
             true => Ok((data, dtype)),
             false => Err(format!("a {format} file can't hold {dtype}")),
         });

@@ -78,7 +78,7 @@ fn target_of(archive: &Archive) -> Option<Target> {
     targets.find(|target| target.format() == archive.format() && !archive.is_set())
 }
 
-/// Whether all tensors are there, in their order and as they are, but for their names.
+/// Whether all tensors are present, in their order and unchanged, except for their names.
 fn changes_index_alone(archive: &Archive, model: &Model, options: &Options) -> bool {
     let plain = options.cast.is_none()
         && options.layout == Layout::KeepDims

@@ -107,7 +107,7 @@ impl ModelTensor {
         let name = name.into();
         #[cfg(feature = "primitiv")]
         if self.name != name && matches!(self.native, Some(codec::Native::Primitiv(_))) {
-            // The parts of its address are no longer what they were.
+            // The parts of its address are not those of the new name.
             self.native = None;
         }
         self.name = name;

@@ -39,7 +39,7 @@ const NAMED: usize = 10;
 impl Model {
     /// Makes one model of several, each with a name for messages, in their order.
     ///
-    /// Metadata that is the same in all is there once. [`OnDuplicate::Same`] reads the data of tensors that
+    /// Metadata that is equal in all files is kept once. [`OnDuplicate::Same`] reads the data of tensors that
     /// have one name; else no data is read.
     ///
     /// # Errors

@@ -126,7 +126,7 @@ pub struct ModelTensor {
     pub(crate) is_stat: bool,
     /// Which cast it gets.
     pub(crate) casting: Casting,
-    /// Whether its dims are swapped, so that it is no longer what its format has.
+    /// Whether its dims are swapped, so that it differs from the file's.
     pub(crate) turned: bool,
     /// Which tensor of its file it is, where it came with all of them.
     pub(crate) ordinal: u32,
@@ -157,8 +157,8 @@ impl Model {
         Self::with(archive, archive.entries(), About::Home)
     }
 
-    /// Everything in `archive`, for a conversion to `target`: where that is of another format, what only the
-    /// archive's own could write again isn't held, which takes a third of the memory.
+    /// Everything in `archive`, for a conversion to `target`: where that is another format, fields that only
+    /// the archive's own format can write are left out, which takes a third of the memory.
     #[must_use]
     pub fn of_for(archive: &Archive, target: Target) -> Self {
         let about = match archive.format() == target.format() {
@@ -229,7 +229,7 @@ impl Model {
         for (tensor, name) in self.tensors.iter_mut().zip(names) {
             #[cfg(feature = "primitiv")]
             if tensor.name != name && matches!(tensor.native, Some(Native::Primitiv(_))) {
-                // The parts of its address are no longer what they were.
+                // The parts of its address are not those of the new name.
                 tensor.native = None;
             }
             tensor.name = name;
@@ -267,7 +267,7 @@ impl Model {
     }
 }
 
-/// Makes the [`ModelTensor`]s of an archive one by one, for work over more tensors than are to be held at
+/// Makes the [`ModelTensor`]s of an archive one by one, for work over more tensors than should be in memory at
 /// once.
 ///
 /// ```
@@ -294,14 +294,14 @@ pub struct Tensors<'a> {
 }
 
 impl<'a> Tensors<'a> {
-    /// Those of `archive`, for their values: what else is said about a tensor, which very many may share,
+    /// Those of `archive`, for their values: other attributes of a tensor, which very many may share,
     /// isn't looked up. No data is read.
     #[must_use]
     pub fn new(archive: &'a Archive) -> Self {
         Self::with(archive, About::Values)
     }
 
-    /// Those of `archive`, with all that is said about a tensor, as [`ModelTensor::attributes`] tells.
+    /// Those of `archive`, with all attributes of a tensor, as [`ModelTensor::attributes`] tells.
     #[must_use]
     pub fn described(archive: &'a Archive) -> Self {
         Self::with(archive, About::Elsewhere)

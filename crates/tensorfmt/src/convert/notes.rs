@@ -1,4 +1,4 @@
-//! What the options of a conversion did: an option that was asked for and changed nothing is said.
+//! What the options of a conversion did: an option that was given and changed nothing is reported.
 
 use std::fmt;
 
@@ -149,7 +149,7 @@ impl Effects {
     }
 }
 
-/// What is to be said about a cast that left tensors as they were, which most often is as it should be.
+/// The note about a cast that left tensors unchanged, which most often is what was wanted.
 pub(super) fn cast_note(cast: &CastReport) -> Option<Note> {
     let CastReport {
         to,

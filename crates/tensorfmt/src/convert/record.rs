@@ -4,9 +4,9 @@ use serde_json::{Map, Value as Json};
 use tensor_core::Value;
 
 use super::{Loss, LossKind, Model};
-use crate::json::{Room, float_word, from_json, to_json};
+use crate::json::{DecodeBudget, float_word, from_json, to_json};
 
-/// How deep values may nest that are to be read as JSON again.
+/// How deep values may nest so that they can be read as JSON again.
 const MAX_DEPTH: usize = 100;
 
 /// What a format whose metadata is text can't say in its own way: which metadata values are no
@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 100;
 /// {"order": ["step", "lr"], "types": {"step": "json"}, "tensors": {"w": {"param_id": 7}}}
 /// ```
 ///
-/// The order is there where the keys are not sorted, since such formats sort them, but is no reason
+/// The order is recorded where the keys are not sorted, since such formats sort them, but is no reason
 /// of its own: what is text alone has come from a map, whose order means nothing, and is left as it
 /// is.
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ impl Record {
         Some(Loss::new(LossKind::Metadata, key, reason))
     }
 
-    /// Notes what is said about a tensor.
+    /// Notes the attributes of a tensor.
     pub(crate) fn attributes(&mut self, tensor: &str, attributes: &[(String, Value)]) {
         if !attributes.is_empty() {
             let pair = |(key, value): &(String, Value)| (key.clone(), to_json(value));
@@ -98,7 +98,7 @@ impl Record {
         if self.types.is_empty() && self.tensors.is_empty() {
             return None;
         }
-        // Written part by part, since a copy of what is said about a million tensors is large.
+        // Written part by part, since a copy of the attributes of a million tensors is large.
         let mut parts = Vec::new();
         if !self.order.is_sorted() {
             parts.push(format!(
@@ -129,7 +129,7 @@ impl Record {
         Some(format!("{{{}}}", parts.join(",")))
     }
 
-    /// What is lost where the source uses [`KEY`](Self::KEY) for a text of its own.
+    /// The loss where the source uses [`KEY`](Self::KEY) for a text of its own.
     pub(crate) fn has_no_place() -> Loss {
         let reason = "the key is used already, so the order and types of metadata, and what only \
             the source says about single tensors, are not noted under it";
@@ -144,8 +144,8 @@ impl Record {
             return;
         };
         let text = model.metadata.get(at).and_then(|(_, value)| value.as_str());
-        let mut room = Room::of(file_len);
-        let record = text.and_then(|text| room.decode(text));
+        let mut budget = DecodeBudget::of(file_len);
+        let record = text.and_then(|text| budget.decode(text));
         let Some(Json::Object(record)) = record else {
             return;
         };
@@ -165,7 +165,7 @@ impl Record {
                 let kind = types.get(key.as_str()).and_then(Json::as_str);
                 let parsed = kind
                     .zip(value.as_str())
-                    .and_then(|(kind, text)| parse(kind, text, &mut room));
+                    .and_then(|(kind, text)| parse(kind, text, &mut budget));
                 if let Some(parsed) = parsed {
                     *value = parsed;
                 }
@@ -192,14 +192,14 @@ fn digits(text: &str) -> Option<&str> {
     are_digits.then_some(text)
 }
 
-fn parse(kind: &str, text: &str, room: &mut Room) -> Option<Value> {
+fn parse(kind: &str, text: &str, budget: &mut DecodeBudget) -> Option<Value> {
     match kind {
         "int" => Some(match text.parse() {
             Ok(value) => Value::Int(value),
             Err(_) => Value::BigInt(digits(text)?.into()),
         }),
         "float" => text.parse().ok().map(Value::Float),
-        "json" => room.decode(text).map(|json| from_json(&json)),
+        "json" => budget.decode(text).map(|json| from_json(&json)),
         _ => None,
     }
 }

@@ -460,14 +460,14 @@ impl Preparation<'_> {
         }))
     }
 
-    /// Whether a tensor is no longer what its own format has.
+    /// Whether a tensor differs from the one in its own file.
     fn changes(&self, tensor: &ModelTensor) -> bool {
         let casts =
             |from: DType| wanted(from, self.target, &self.options).is_some() && from.is_number();
         tensor.dtype.is_some_and(casts) || tensor.turned
     }
 
-    /// The shape, of a scalar `[1]` where that is asked for and the target has none.
+    /// The shape; of a scalar `[1]` where that is requested and the target has no scalars.
     fn promoted(&self, name: &str, shape: Shape, losses: &mut Vec<Loss>) -> Shape {
         if shape.rank() > 0 || *self.target.ranks.start() == 0 || !self.options.promote_scalars {
             return shape;
@@ -544,7 +544,7 @@ fn as_it_is(tensor: ModelTensor, native: Option<Native>) -> Result<Prepared, Box
     })
 }
 
-/// Bools of Burn that are held as other numbers than 0 and 1 lose what they were.
+/// Bools of Burn that are stored as numbers other than 0 and 1 lose these numbers.
 #[cfg(feature = "burnpack")]
 fn lose_wide_truths(tensor: &ModelTensor, losses: &mut Vec<Loss>) -> Result<()> {
     let wide = codec::burnpack::wide_truths(tensor.native.as_ref())?;

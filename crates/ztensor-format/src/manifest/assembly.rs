@@ -7,7 +7,7 @@ use core::ops::Range;
 use tensor_core::codec::{NameTable, PieceId, ShapeId, append};
 use tensor_core::{At, LimitExceeded, Shape, SourceError};
 
-use super::Meaning;
+use super::ElementType;
 use crate::checksum::Checksum;
 use crate::encoding::{Encoding, Layout};
 use crate::index::{MOST_TENSORS, check_memory};
@@ -54,7 +54,7 @@ pub(crate) struct Owner<'a> {
 
 /// One component, resolved.
 pub(crate) struct Resolved<'a> {
-    pub(crate) meaning: Meaning<'a>,
+    pub(crate) element_type: ElementType<'a>,
     pub(crate) shape: Shape,
     pub(crate) encoding: Encoding,
     pub(crate) encoding_name: Option<&'a str>,
@@ -71,7 +71,7 @@ const LOOKUP: u64 = size_of::<usize>() as u64 + NameTable::MEMORY;
 /// What any name takes where some do.
 const COLLISION: u64 = size_of::<(&str, usize)>() as u64 + NameTable::MEMORY;
 
-/// What a tensor takes once more, without its name, while some change places.
+/// What a tensor takes a second time, without its name, while tensors are sorted.
 const COPY: u64 = RECORD_MEMORY + (size_of::<Part>() + size_of::<Uncommon>()) as u64;
 
 impl Assembly {
@@ -192,10 +192,10 @@ impl Assembly {
         if value >= max {
             return self.limit("max_tensor_count", value.saturating_add(1), max);
         }
-        let meaning = &resolved.meaning;
+        let element_type = &resolved.element_type;
         let is_unknown = resolved.encoding == Encoding::Other;
-        // What can't be decoded is told first: nothing can be said about its bytes.
-        let obstacle = match meaning.obstacle {
+        // What can't be decoded comes first: nothing can be said about its bytes.
+        let obstacle = match element_type.obstacle {
             None | Some(Obstacle::Type | Obstacle::DType) if is_unknown => Some(Obstacle::Encoding),
             obstacle => obstacle,
         };
@@ -205,7 +205,7 @@ impl Assembly {
         };
         let needs_part = component.is_some()
             || obstacle.is_some()
-            || meaning.storage.is_some()
+            || element_type.storage.is_some()
             || !owner.attributes.is_empty();
         let is_dense = owner.format == "dense";
         if needs_part {
@@ -217,13 +217,13 @@ impl Assembly {
                 object: self.object(owner)?,
                 component_of: component.map(|_| len),
                 obstacle,
-                storage: meaning.storage,
-                odd_half: meaning.half && is_dense && resolved.shape.elements() & 1 == 1,
+                storage: element_type.storage,
+                odd_half: element_type.half && is_dense && resolved.shape.elements() & 1 == 1,
             };
             self.tensors.push_part(part);
         }
         let mut uncommon = Uncommon::new(ordinal);
-        if let Some(name) = meaning.name {
+        if let Some(name) = element_type.name {
             uncommon.dtype = self.tensors.pieces.push(name.as_bytes())?;
         }
         if let Some(name) = resolved.encoding_name.filter(|_| is_unknown) {
@@ -235,7 +235,7 @@ impl Assembly {
             size: resolved.length,
             shape: self.shape(&resolved.shape)?,
             checksum: self.tensors.keep(resolved.digest)?,
-            dtype: meaning.dtype,
+            dtype: element_type.dtype,
             layout: match component.is_none() && is_dense {
                 true => Layout::Dense,
                 false => Layout::Other,
@@ -262,7 +262,7 @@ impl Assembly {
     }
 
     /// All entries with a table of their names. Objects whose components can't be listed, or would have a
-    /// name that is there already, are listed as one.
+    /// name that another has already, are listed as one.
     pub(crate) fn finish(mut self) -> Result<Tensors> {
         if self.has_collisions() {
             self.check((self.tensors.all() as u64).saturating_mul(COLLISION))?;

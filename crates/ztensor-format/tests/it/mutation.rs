@@ -199,12 +199,12 @@ fn a_tensor_takes_little_beside_its_name() {
     }
     let file = Bytes::from(builder.to_vec().unwrap());
     for remote in [false, true] {
-        let before = test_data::alloc::held();
+        let before = test_data::alloc::allocated();
         let archive = match remote {
             true => Archive::from_source(crate::Remote(file.clone()), &ReadOptions::default()),
             false => Archive::from_bytes(file.clone()),
         };
-        let held = (test_data::alloc::held() - before) as usize;
+        let held = (test_data::alloc::allocated() - before) as usize;
         let each = held.saturating_sub(names) as f64 / COUNT as f64;
         assert!((1.0..=64.0).contains(&each), "{each} bytes a tensor");
         assert_eq!(archive.unwrap().entries().len(), COUNT);

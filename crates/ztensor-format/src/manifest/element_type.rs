@@ -5,8 +5,8 @@ use tensor_core::{DType, Shape};
 use crate::tensors::Obstacle;
 use crate::{Generation, Rule};
 
-/// What a dtype and a logical type mean together.
-pub(crate) struct Meaning<'a> {
+/// The elements of a component, which its dtype and its logical type name together.
+pub(crate) struct ElementType<'a> {
     pub(crate) dtype: Option<DType>,
     /// The name of the dtype, where it is not `dtype`'s.
     pub(crate) name: Option<&'a str>,
@@ -18,7 +18,7 @@ pub(crate) struct Meaning<'a> {
     pub(crate) half: bool,
 }
 
-impl<'a> Meaning<'a> {
+impl<'a> ElementType<'a> {
     pub(crate) fn plain(dtype: DType) -> Self {
         Self {
             dtype: Some(dtype),
@@ -68,16 +68,16 @@ const TYPES: [(&str, DType, DType); 8] = [
 ];
 
 /// What the logical type `kind` over `storage` means.
-pub(crate) fn meaning(
+pub(crate) fn element_type(
     storage: DType,
     kind: &str,
     generation: Generation,
-) -> Result<Meaning<'_>, Rule> {
+) -> Result<ElementType<'_>, Rule> {
     let is_v2 = generation == Generation::V2;
     if !is_v2 && kind == storage.name() {
-        return Ok(Meaning::plain(storage));
+        return Ok(ElementType::plain(storage));
     }
-    let mut meaning = Meaning {
+    let mut element_type = ElementType {
         dtype: None,
         name: Some(kind),
         storage: Some(storage),
@@ -86,9 +86,9 @@ pub(crate) fn meaning(
         half: false,
     };
     if is_v2 && kind == "f4_e2m1" {
-        meaning.half = true;
+        element_type.half = true;
         return match storage {
-            DType::U8 => Ok(meaning),
+            DType::U8 => Ok(element_type),
             _ => Err(Rule::TypeDType),
         };
     }
@@ -96,16 +96,16 @@ pub(crate) fn meaning(
     // Generation 1 has these two nowhere.
     let Some(&(_, over, dtype)) = known.filter(|_| is_v2 || !["bool", "f8_e8m0"].contains(&kind))
     else {
-        return Ok(meaning);
+        return Ok(element_type);
     };
     if over != storage {
         return match is_v2 {
             true => Err(Rule::TypeDType),
-            false => Ok(meaning),
+            false => Ok(element_type),
         };
     }
-    meaning.dtype = Some(dtype);
-    meaning.width = dtype.size();
-    meaning.obstacle = None;
-    Ok(meaning)
+    element_type.dtype = Some(dtype);
+    element_type.width = dtype.size();
+    element_type.obstacle = None;
+    Ok(element_type)
 }
