@@ -55,6 +55,11 @@ fn every_report_has_its_line_and_every_test_it_names_exists() {
                     package => root.join("crates").join(package),
                 };
                 code(&folder, &mut text);
+                if text.contains("test_data::saving_tests!(") {
+                    let shared = root.join("crates/test-data/src/saving.rs");
+                    let shared = fs::read_to_string(shared).unwrap();
+                    text.push_str(&shared.replace("\n        ", "\n    "));
+                }
                 text
             });
             let found = code.contains(&format!("#[test]\n    fn {test}("))
