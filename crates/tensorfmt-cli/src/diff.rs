@@ -127,7 +127,7 @@ fn tolerance(args: &Diff) -> Result<Option<Tolerance>, Failure> {
 /// Opens an input, if there is memory to hold it against all of the other one.
 fn open(input: Input, other: Option<&Archive>) -> Result<(Archive, Input), Failure> {
     let archive = input
-        .open()
+        .open_beside(other.into_iter(), Work::Compare, false)
         .map_err(|error| Failure::about(&input.path, &error))?;
     input.allows_beside(&archive, other.into_iter(), Work::Compare)?;
     input.warn(&archive);

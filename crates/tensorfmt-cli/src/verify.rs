@@ -93,7 +93,7 @@ fn check(input: &Input, said: &mut Said, strict: bool, common: &Common) -> Resul
             let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
             said.item(item);
         };
-        verify(&archive, strict, common, &told)
+        verify(&archive, (strict, true), common, &told)
     });
     said.failed()?;
     Ok(match checked {
@@ -131,10 +131,11 @@ fn wrong(error: &Error) -> ErrorJson {
 
 /// Makes every check that the file allows, with a progress bar.
 ///
-/// Each is printed; the report keeps only those that failed or can't be interpreted.
+/// Each is printed; the report keeps only those that failed or can't be interpreted, or if all are to be forgotten
+/// only their number.
 pub(crate) fn verify(
     archive: &Archive,
-    strict: bool,
+    (strict, forget): (bool, bool),
     common: &Common,
     told: &(dyn Fn(&Item) + Sync),
 ) -> Result<Report, Error> {
@@ -145,6 +146,7 @@ pub(crate) fn verify(
     options.threads = common.threads;
     options.progress = Some(&progress);
     options.items = Some(told);
+    options.forget = forget;
     archive.verify(&options)
 }
 
