@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::files::{Heading, Round, each};
 use crate::input::Input;
 use crate::names::{Idle, Wanted};
-use crate::output::{Columns, Out, escape, human, shown, table};
+use crate::output::{Columns, Out, escape, escape_all, human, shown, table};
 use crate::picked::Picked;
 use crate::target::{is_not_input, may_write};
 
@@ -197,7 +197,7 @@ fn listing(
             said = out.line(&bold("metadata"));
         }
         if said.is_ok() {
-            said = out.line(&format!("  {}: {}", escape(key), words(value)));
+            said = out.line(&format!("  {}: {}", shown(key), words(value)));
         }
     });
     said?;
@@ -348,5 +348,10 @@ fn table_of(items: &[Value], out: &mut Out) -> Result<(), Failure> {
 
 /// A value on one line, cut where it gets long.
 fn words(value: &Value) -> String {
-    escape(&brief::value(value)).into_owned()
+    let brief = brief::value(value);
+    match value {
+        Value::Text(_) => escape_all(&brief).into_owned(),
+        // What JSON escapes is escaped.
+        _ => escape(&brief).into_owned(),
+    }
 }

@@ -11,7 +11,7 @@ use crate::cli::{Common, Verify};
 use crate::failure::{Failure, INVALID, UNSUPPORTED, complain, exit_code};
 use crate::files::{Files, worse};
 use crate::input::Input;
-use crate::output::{Out, escape, indented};
+use crate::output::{Out, escape, indented, shown};
 use crate::progress::Meter;
 
 /// What the JSON says of a file before its items.
@@ -167,7 +167,7 @@ pub(crate) fn words(item: &Item) -> String {
         Check::NotCovered => "not covered",
         outcome => outcome.name(),
     };
-    let mut text = format!("{}: {outcome}", item.item);
+    let mut text = format!("{}: {outcome}", shown(&item.item));
     if let Some(note) = &item.note {
         text.push_str(&format!(" ({note})"));
     }
