@@ -413,8 +413,10 @@ fn bytes_that_all_tensors_share_are_checked_once() {
         let crowd = crowds.clone().find(|crowd| crowd.name == name).unwrap();
         let whole = crowd.make(COUNT).files.swap_remove(0).1;
         let mut damaged = whole.clone();
-        // The blob starts at byte 64, and its magic can't be another.
-        damaged[64] ^= 0x10;
+        let archive = Archive::from_bytes(whole.clone()).unwrap();
+        // The magic at its start can't be another.
+        let first = archive.entries().next().unwrap().offset();
+        damaged[usize::try_from(first).unwrap()] ^= 0x10;
         for (file, outcome) in [(whole, None), (damaged, Some(Outcome::Failed))] {
             let len = file.len() as u64;
             let source = std::sync::Arc::new(Counting(file.into(), 0.into()));
@@ -473,7 +475,7 @@ fn the_same_bytes_are_held_against_each_checksum() {
     assert!(
         shared
             .clone()
-            .all(|entry| entry.offset() == places[1].into())
+            .all(|entry| entry.offset() == u64::from(places[1]))
     );
     let report = archive.verify(&VerifyOptions::default()).unwrap();
     let outcomes: Vec<_> = report.items[1..4].iter().map(|item| item.outcome).collect();
