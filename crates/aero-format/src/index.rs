@@ -8,9 +8,10 @@ use tensor_core::codec::{Cursor, NameTable, check_index_memory};
 use tensor_core::{At, DType, LimitExceeded, Source};
 
 use crate::chunk::{Chunk, FourCc};
-use crate::integrity::{control_digest, parse_ihsh, payload, unhex};
+use crate::integrity::{control_digest, parse_ihsh, unhex};
 use crate::layout::{ALIGN, Header, Toc, inside};
 use crate::msgpack::{Decoder, Fault};
+use crate::payload::{Ahead, Pieces, payload};
 use crate::tensors::{Record, Seldom, Shard, Tensors};
 use crate::{DTypeCode, Error, Limits, ReadOptions, Result, Rule};
 
@@ -109,8 +110,11 @@ impl Index {
         }
         if let Some(tidx) = index.first(FourCc::TIDX).cloned() {
             index.in_parts = index.first(FourCc::WTSH).is_none();
-            let bytes = payload(source, &tidx, limits)?;
-            index.parse_tidx(&tidx, &bytes, limits, source.size())?;
+            let mut ahead = Ahead::new(Pieces::new(source, &tidx, limits)?);
+            let parsed = index.parse_tidx(&tidx, &mut ahead, limits, source.size());
+            // Of bytes that are not those which were written no more is said.
+            ahead.finish()?;
+            parsed?;
         }
         Ok(index)
     }
@@ -195,40 +199,43 @@ impl Index {
     fn parse_tidx(
         &mut self,
         chunk: &Chunk,
-        bytes: &[u8],
+        ahead: &mut Ahead<'_>,
         limits: &Limits,
         file_len: u64,
     ) -> Result<()> {
-        let mut decoder = Decoder::new(bytes, limits.value_depth());
+        let depth = limits.value_depth();
         let at = At::new(chunk.offset, "TIDX");
         let structure = |fault| Error::invalid(rule_of(fault, Rule::TidxShape), at);
         let mut seen = false;
-        for _ in 0..decoder.map().map_err(structure)? {
-            match decoder.key().map_err(structure)? {
-                Some("tensors") if seen => {
-                    return Err(Error::invalid(Rule::TidxDuplicateKey, at));
-                }
-                Some("tensors") => {
-                    seen = true;
-                    let count = decoder.list().map_err(structure)?;
-                    // At most as many as fit into the bytes that remain, whatever the list says.
-                    self.tensors.reserve(count.min(bytes.len() / MIN_TENSOR));
-                    let mut extras = 0u64;
-                    for ordinal in 0..count {
-                        let at = At::new(chunk.offset, "tensors").entry(ordinal as u64);
-                        let more = self.parse_tensor(&mut decoder, ordinal, bytes, limits, at)?;
-                        extras = extras.saturating_add(more);
-                        limits.check_items(extras, file_len, at)?;
-                        let memory = self.tensors.memory();
-                        check_index_memory(memory.saturating_add(bytes.len() as u64))?;
-                    }
-                }
-                _ => {
-                    decoder.skip().map_err(structure)?;
-                }
+        let reserved = usize::try_from(ahead.reserved()).unwrap_or(usize::MAX);
+        for _ in 0..decode(ahead, depth, |decoder| decoder.map().map_err(structure))? {
+            let tensors = decode(ahead, depth, |decoder| {
+                let key = decoder.key().map_err(structure)?;
+                Ok(key == Some("tensors"))
+            })?;
+            if tensors && seen {
+                return Err(Error::invalid(Rule::TidxDuplicateKey, at));
+            }
+            if !tensors {
+                decode(ahead, depth, |decoder| decoder.skip().map_err(structure))?;
+                continue;
+            }
+            seen = true;
+            let count = decode(ahead, depth, |decoder| decoder.list().map_err(structure))?;
+            // At most as many as fit into the bytes that remain, whatever the list says.
+            self.tensors.reserve(count.min(reserved / MIN_TENSOR));
+            let mut extras = 0u64;
+            for ordinal in 0..count {
+                let at = At::new(chunk.offset, "tensors").entry(ordinal as u64);
+                let more = decode(ahead, depth, |decoder| {
+                    self.parse_tensor(decoder, ordinal, limits, at)
+                })?;
+                extras = extras.saturating_add(more);
+                limits.check_items(extras, file_len, at)?;
+                check_index_memory(self.tensors.memory())?;
             }
         }
-        if !decoder.is_at_end() {
+        if !ahead.is_at_end() {
             return Err(Error::invalid(Rule::MessagePack, at));
         }
         if !seen {
@@ -246,18 +253,20 @@ impl Index {
         Ok(())
     }
 
-    /// Adds a tensor of the index in `bytes`, and returns how many items it has that are kept for `extra`.
+    /// Adds a tensor of the index, and returns how many items it has that are kept for `extra`.
     fn parse_tensor(
         &mut self,
         decoder: &mut Decoder<'_>,
         ordinal: usize,
-        bytes: &[u8],
         limits: &Limits,
         at: At,
     ) -> Result<u64> {
         let invalid = |rule, field| Error::invalid(rule, At { field, ..at });
         let kept = self.tensors.extra.len();
-        let fields = self.read_fields(decoder, bytes, at)?;
+        let fields = self.read_fields(decoder, at).inspect_err(|_| {
+            // It may be begun again when more of it is here.
+            self.tensors.extra.truncate(kept);
+        })?;
         let (Some(name), Some(code), Some(dims), Some(shard_id), Some(data_off), Some(data_len)) = (
             fields.name,
             fields.dtype,
@@ -305,12 +314,7 @@ impl Index {
     }
 
     /// The known fields of a tensor; pairs that are kept as they are go to `extra`.
-    fn read_fields<'a>(
-        &mut self,
-        decoder: &mut Decoder<'a>,
-        bytes: &[u8],
-        at: At,
-    ) -> Result<Fields<'a>> {
+    fn read_fields<'a>(&mut self, decoder: &mut Decoder<'a>, at: At) -> Result<Fields<'a>> {
         let invalid = |rule, field| Error::invalid(rule, At { field, ..at });
         let pairs = decoder
             .map()
@@ -334,8 +338,7 @@ impl Index {
                 .read(field, decoder)
                 .map_err(|rule| invalid(rule, field))?;
             if key.is_some() && (known.is_none() || field == "quant_params") {
-                let pair = bytes.get(start..decoder.position()).unwrap_or_default();
-                self.tensors.extra.extend_from_slice(pair);
+                self.tensors.extra.extend_from_slice(decoder.since(start));
             }
         }
         Ok(fields)
@@ -383,6 +386,25 @@ impl Index {
                 Some(len)
             }
         }
+    }
+}
+
+/// Decodes what comes next, from as many bytes as that takes.
+fn decode<T>(
+    ahead: &mut Ahead<'_>,
+    depth: u32,
+    mut read: impl FnMut(&mut Decoder<'_>) -> Result<T>,
+) -> Result<T> {
+    loop {
+        let (bytes, left) = ahead.next();
+        let mut decoder = Decoder::of_piece(bytes, depth, left);
+        let result = read(&mut decoder);
+        if result.is_ok() || !decoder.is_short() {
+            let used = decoder.position();
+            ahead.used(used);
+            return result;
+        }
+        ahead.more()?;
     }
 }
 

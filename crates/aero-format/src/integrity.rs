@@ -3,97 +3,11 @@
 use alloc::vec::Vec;
 
 use tensor_core::codec::{Ticker, walk};
-use tensor_core::{At, Bytes, Source};
+use tensor_core::{At, Source};
 
-#[cfg(not(feature = "zstd"))]
-use crate::Unsupported;
-use crate::chunk::Chunk;
 use crate::layout::{Header, Toc};
 use crate::msgpack::{Decoder, Encoder};
 use crate::{Error, Limits, Result, Rule};
-
-/// Uncompressed bytes up to which any ratio will do.
-const RATIO_FROM: u64 = 16 << 20;
-
-/// The decompressed payload of a metadata chunk, checked against its hash.
-pub(crate) fn payload(source: &dyn Source, chunk: &Chunk, limits: &Limits) -> Result<Bytes> {
-    let at = At::new(chunk.offset, "payload");
-    let invalid = |rule| Err(Error::invalid(rule, at));
-    let max = limits.max_metadata_bytes;
-    if chunk.ulen > max {
-        let (limit, value) = ("max_metadata_bytes", chunk.ulen);
-        return Err(tensor_core::LimitExceeded {
-            limit,
-            value,
-            max,
-            at,
-        }
-        .into());
-    }
-    let most = chunk.length.saturating_mul(limits.max_metadata_ratio);
-    if chunk.is_zstd() && chunk.ulen > most.max(RATIO_FROM) {
-        return Err(tensor_core::LimitExceeded {
-            limit: "max_metadata_ratio",
-            value: chunk.ulen.checked_div(chunk.length).unwrap_or(u64::MAX),
-            max: limits.max_metadata_ratio,
-            at,
-        }
-        .into());
-    }
-    let stored = source.read(chunk.offset..chunk.offset.saturating_add(chunk.length))?;
-    let bytes = if chunk.is_zstd() {
-        match decompress(&stored, chunk.ulen)? {
-            Some(bytes) => bytes,
-            None => return invalid(Rule::Zstd { ulen: chunk.ulen }),
-        }
-    } else {
-        stored
-    };
-    let found = || *blake3::hash(&bytes).as_bytes();
-    if let Some(found) = (!chunk.is_unhashed()).then(found) {
-        if found != chunk.blake3 {
-            return invalid(chunk.damaged(Some(&found)));
-        }
-    }
-    Ok(bytes)
-}
-
-/// Exactly one frame of exactly `ulen` bytes, or nothing. The output grows while it is decoded.
-#[cfg(feature = "zstd")]
-fn decompress(stored: &[u8], ulen: u64) -> Result<Option<Bytes>> {
-    use std::io::Read;
-
-    // The window of a frame may take this much, as in zstd's own tool.
-    const WINDOW_LOG: u32 = 27;
-
-    let Ok(decoder) = zstd::stream::read::Decoder::with_buffer(stored) else {
-        return Ok(None);
-    };
-    let mut decoder = decoder.single_frame();
-    if decoder.window_log_max(WINDOW_LOG).is_err() {
-        return Ok(None);
-    }
-    // What is reserved is in proportion to the stored bytes, whatever `ulen` says.
-    let mut out = tensor_core::codec::hinted_vec(ulen.min(stored.len() as u64 * 4));
-    let mut limited = decoder.take(ulen.saturating_add(1));
-    let whole = match limited.read_to_end(&mut out) {
-        Ok(len) => len as u64 == ulen,
-        Err(error) if error.kind() == std::io::ErrorKind::OutOfMemory => {
-            return Err(tensor_core::SourceError::OutOfMemory(ulen).into());
-        }
-        Err(_) => false,
-    };
-    let rest = limited.into_inner().finish();
-    Ok((whole && rest.is_empty()).then(|| Bytes::from(out)))
-}
-
-#[cfg(not(feature = "zstd"))]
-fn decompress(_: &[u8], _: u64) -> Result<Option<Bytes>> {
-    Err(Error::unsupported(
-        Unsupported::Zstd,
-        At::new(0, "chunk_flags"),
-    ))
-}
 
 /// Bytes of an IHSH payload as the reference writes it.
 pub(crate) const IHSH_SIZE: usize = 256;

@@ -71,6 +71,7 @@ mod meta;
 mod msgpack;
 mod options;
 mod pass;
+mod payload;
 mod read;
 mod rule;
 #[cfg(feature = "std")]

@@ -40,15 +40,36 @@ pub(crate) struct Decoder<'a> {
     bytes: &'a [u8],
     position: usize,
     max_depth: u32,
+    /// How many bytes come after those that are here.
+    beyond: u64,
+    /// Whether one of those was wanted.
+    short: bool,
 }
 
 impl<'a> Decoder<'a> {
     pub(crate) fn new(bytes: &'a [u8], max_depth: u32) -> Self {
+        Self::of_piece(bytes, max_depth, 0)
+    }
+
+    /// Decodes what begins in `bytes`, after which so many more come that are not here yet.
+    pub(crate) fn of_piece(bytes: &'a [u8], max_depth: u32, beyond: u64) -> Self {
         Self {
             bytes,
             position: 0,
             max_depth,
+            beyond,
+            short: false,
         }
+    }
+
+    /// Whether a fault is no more than that the bytes to decode are not all here.
+    pub(crate) fn is_short(&self) -> bool {
+        self.short
+    }
+
+    /// The bytes from a position up to the current one.
+    pub(crate) fn since(&self, start: usize) -> &'a [u8] {
+        self.bytes.get(start..self.position).unwrap_or_default()
     }
 
     pub(crate) fn position(&self) -> usize {
@@ -66,7 +87,10 @@ impl<'a> Decoder<'a> {
     #[inline]
     fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let end = self.position.checked_add(len).ok_or(Fault::Malformed)?;
-        let bytes = self.bytes.get(self.position..end).ok_or(Fault::Malformed)?;
+        let Some(bytes) = self.bytes.get(self.position..end) else {
+            self.short = self.beyond > 0;
+            return Err(Fault::Malformed);
+        };
         self.position = end;
         Ok(bytes)
     }
@@ -134,8 +158,9 @@ impl<'a> Decoder<'a> {
     /// A count of items that the bytes have room for, at a byte each.
     fn count(&self, count: u32, bytes_each: usize) -> Result<usize> {
         let count = usize::try_from(count).map_err(|_| Fault::Malformed)?;
+        let there = (self.remaining() as u64).saturating_add(self.beyond);
         match count.checked_mul(bytes_each) {
-            Some(needed) if needed <= self.remaining() => Ok(count),
+            Some(needed) if needed as u64 <= there => Ok(count),
             _ => Err(Fault::Malformed),
         }
     }

@@ -16,10 +16,17 @@ pub(crate) struct ShardHasher {
     whole: blake3::Hasher,
     position: u64,
     pages: Option<Pages>,
-    /// Where each tensor is, and its hasher, where tensor hashes were asked for.
-    tensors: Option<Vec<(Range<u64>, blake3::Hasher)>>,
-    /// Tensors that end before the position.
-    done: usize,
+    /// Where tensor hashes were asked for.
+    tensors: Option<Tensors>,
+}
+
+/// The tensors of a shard, one after the other. A hasher takes two kilobytes, so that there is one of them.
+struct Tensors {
+    ranges: Vec<Range<u64>>,
+    /// Of those that end before the position.
+    digests: Vec<[u8; 32]>,
+    /// Of the one after these.
+    hasher: blake3::Hasher,
 }
 
 struct Pages {
@@ -31,7 +38,6 @@ struct Pages {
 
 impl ShardHasher {
     pub(crate) fn new(page_size: Option<u64>, tensors: Option<Vec<Range<u64>>>) -> Self {
-        let hasher = |range| (range, blake3::Hasher::new());
         Self {
             whole: blake3::Hasher::new(),
             position: 0,
@@ -41,8 +47,11 @@ impl ShardHasher {
                 hasher: blake3::Hasher::new(),
                 digests: Vec::new(),
             }),
-            tensors: tensors.map(|ranges| ranges.into_iter().map(hasher).collect()),
-            done: 0,
+            tensors: tensors.map(|ranges| Tensors {
+                digests: Vec::with_capacity(ranges.len()),
+                ranges,
+                hasher: blake3::Hasher::new(),
+            }),
         }
     }
 
@@ -51,36 +60,49 @@ impl ShardHasher {
         if let Some(pages) = &mut self.pages {
             pages.update(bytes);
         }
-        let start = self.position;
+        if let Some(tensors) = &mut self.tensors {
+            tensors.update(self.position, bytes);
+        }
+        self.position += bytes.len() as u64;
+    }
+
+    pub(crate) fn finish(self) -> ShardHashes {
+        ShardHashes {
+            whole: self.whole.finalize().into(),
+            pages: self.pages.map(Pages::finish),
+            tensors: self.tensors.map(Tensors::finish),
+        }
+    }
+}
+
+impl Tensors {
+    /// Takes the bytes from `start` on, up to which all were taken.
+    fn update(&mut self, start: u64, bytes: &[u8]) {
         let end = start + bytes.len() as u64;
-        self.position = end;
-        let Some(tensors) = &mut self.tensors else {
-            return;
-        };
-        for (range, hasher) in tensors.iter_mut().skip(self.done) {
+        while let Some(range) = self.ranges.get(self.digests.len()) {
             if range.start >= end {
                 break;
             }
             let within = |at: u64| usize::try_from(at.saturating_sub(start)).unwrap_or(usize::MAX);
             let piece = within(range.start)..within(range.end.min(end));
-            hasher.update(bytes.get(piece).unwrap_or_default());
+            self.hasher.update(bytes.get(piece).unwrap_or_default());
             if range.end > end {
                 break;
             }
-            self.done += 1;
+            self.next();
         }
     }
 
-    pub(crate) fn finish(self) -> ShardHashes {
-        let tensors = self.tensors.map(|tensors| {
-            let hashes = tensors.iter().map(|(_, hasher)| hasher.finalize().into());
-            hashes.collect()
-        });
-        ShardHashes {
-            whole: self.whole.finalize().into(),
-            pages: self.pages.map(Pages::finish),
-            tensors,
+    fn next(&mut self) {
+        self.digests.push(self.hasher.finalize().into());
+        self.hasher.reset();
+    }
+
+    fn finish(mut self) -> Vec<[u8; 32]> {
+        while self.digests.len() < self.ranges.len() {
+            self.next();
         }
+        self.digests
     }
 }
 

@@ -15,9 +15,10 @@ use crate::MetaEntry;
 use crate::chunk::{Chunk, FourCc};
 use crate::entry::Entry;
 use crate::index::Index;
-use crate::integrity::{parse_phsh, payload};
+use crate::integrity::parse_phsh;
 use crate::layout::inside;
 use crate::msgpack::{Decoder, Fault};
+use crate::payload::payload;
 use crate::tree::blake3_of;
 use crate::{BuildError, Error, Limits, ReadOptions, Result, Rule, Unsupported};
 

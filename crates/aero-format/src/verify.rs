@@ -9,8 +9,9 @@ use tensor_core::{At, Item, Outcome, Report, VerifyOptions, parallel};
 use crate::chunk::{Chunk, FourCc};
 use crate::entry::Entry;
 use crate::index::Control;
-use crate::integrity::{hex, parse_phsh, payload};
+use crate::integrity::{hex, parse_phsh};
 use crate::layout::inside;
+use crate::payload::{Pieces, payload};
 use crate::read::damaged_page;
 use crate::tree::blake3_of;
 use crate::{Archive, Error, Result, Rule, Unsupported};
@@ -207,8 +208,8 @@ impl Archive {
             return Ok(None);
         }
         if chunk.is_zstd() {
-            // Decompressing checked the hash.
-            payload(&self.source, chunk, &self.options.limits)?;
+            // That checks the hash, and holds none of it.
+            Pieces::new(&self.source, chunk, &self.options.limits)?.finish()?;
             return Ok(Some(chunk.blake3));
         }
         let range = chunk.offset..chunk.offset + chunk.length;

@@ -487,7 +487,7 @@ impl Set {
                     report.tell(item.clone(), options);
                 }
             };
-            let checked = archive.verify(&options.with_items(&tell))?;
+            let checked = archive.verify(&options.with_items(&tell).with_forget(true))?;
             let warnings = checked.warnings.into_iter();
             report
                 .warnings

@@ -53,6 +53,9 @@ pub struct VerifyOptions<'a> {
     /// Given every item of the report as it is found, in its order. The report then keeps only those that
     /// failed or can't be interpreted: a list of a million tensors that are well is long.
     pub items: Option<&'a (dyn Fn(&Item) + Sync)>,
+    /// Keep none of the items that [`items`](Self::items) is given, only how many there were of each outcome:
+    /// a damaged file may have a million that failed.
+    pub forget: bool,
 }
 
 /// How to write a file.
@@ -152,6 +155,13 @@ impl<'a> VerifyOptions<'a> {
     #[must_use]
     pub fn with_items(mut self, items: &'a (dyn Fn(&Item) + Sync)) -> Self {
         self.items = Some(items);
+        self
+    }
+
+    /// Sets [`forget`](Self::forget).
+    #[must_use]
+    pub fn with_forget(mut self, forget: bool) -> Self {
+        self.forget = forget;
         self
     }
 }

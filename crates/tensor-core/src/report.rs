@@ -134,6 +134,8 @@ pub struct Report {
     pub items: Vec<Item>,
     /// What a careful writer would not have left behind; failures under strict verification.
     pub warnings: Vec<String>,
+    /// How many were told and aren't among the items: ok, failed, not covered, unsupported.
+    told: [usize; 4],
 }
 
 impl Report {
@@ -143,7 +145,8 @@ impl Report {
     }
 
     /// Adds a check, or gives it to [`VerifyOptions::items`] and adds it only if there is something to be
-    /// done about it. What is added later about one that is there is not told.
+    /// done about it, or not even then ([`VerifyOptions::forget`]). What is added later about one that is there
+    /// is not told.
     ///
     /// ```
     /// use std::sync::Mutex;
@@ -157,12 +160,19 @@ impl Report {
     /// report.tell(Item::new("b", Outcome::Failed), &options);
     /// assert_eq!(*told.lock().unwrap(), ["a", "b"]);
     /// assert_eq!((report.items.len(), report.has_failed()), (1, true));
+    ///
+    /// report.tell(Item::new("c", Outcome::Failed), &options.with_forget(true));
+    /// assert_eq!((report.items.len(), report.count(Outcome::Failed)), (1, 2));
     /// ```
     pub fn tell(&mut self, item: Item, options: &VerifyOptions<'_>) {
         let is_well = matches!(item.outcome, Outcome::Ok | Outcome::NotCovered);
         if let Some(tell) = options.items {
             tell(&item);
-            if is_well {
+            if is_well || options.forget {
+                let count = self.told.get_mut(place(item.outcome));
+                if let Some(count) = count {
+                    *count = count.saturating_add(1);
+                }
                 return;
             }
         }
@@ -181,13 +191,22 @@ impl Report {
         self.count(Outcome::Unsupported) > 0
     }
 
-    /// How many checks had this outcome.
+    /// How many checks had this outcome, those that were told and not kept among them.
     #[must_use]
     pub fn count(&self, outcome: Outcome) -> usize {
-        self.items
-            .iter()
-            .filter(|item| item.outcome == outcome)
-            .count()
+        let kept = self.items.iter().filter(|item| item.outcome == outcome);
+        let told = self.told.get(place(outcome)).copied().unwrap_or(0);
+        kept.count().saturating_add(told)
+    }
+}
+
+/// Where an outcome is counted.
+fn place(outcome: Outcome) -> usize {
+    match outcome {
+        Outcome::Ok => 0,
+        Outcome::Failed => 1,
+        Outcome::NotCovered => 2,
+        Outcome::Unsupported => 3,
     }
 }
 

@@ -343,11 +343,11 @@ pub(crate) struct Convert {
         long = "max-shard-size",
         alias = "max-shard-bytes",
         value_name = "SIZE",
-        value_parser = crate::size::bytes
+        value_parser = crate::size::some_bytes
     )]
     pub(crate) max_shard_bytes: Option<u64>,
     /// How many shards a part has (to aeroset)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_part_shards: Option<u32>,
     /// Put a hash of every tensor into the index (to aero)
     #[arg(long)]

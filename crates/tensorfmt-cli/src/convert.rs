@@ -351,14 +351,12 @@ fn open(
     let mut inputs: Vec<(Input, Archive)> = Vec::new();
     for path in paths {
         let input = Input::new(path, common)?;
-        let archive = match args.salvage {
-            true => input.salvage(),
-            false => input.open(),
-        };
+        let work = Work::Convert(target);
+        let others = inputs.iter().map(|(_, archive)| archive);
+        let archive = input.open_beside(others.clone(), work, args.salvage);
         let archive = archive.map_err(|error| Failure::about(&input.path, &error))?;
         // Before the next one is opened, so that the indices of many files are not in memory at once.
-        let others = inputs.iter().map(|(_, archive)| archive);
-        input.allows_beside(&archive, others, Work::Convert(target))?;
+        input.allows_beside(&archive, others, work)?;
         inputs.push((input, archive));
     }
     Ok(inputs)
@@ -371,7 +369,7 @@ fn is_whole(
     edits: &Edits<'_>,
     common: &Common,
 ) -> Result<bool, Failure> {
-    let report = verify::verify(archive, false, common, &|_| ());
+    let report = verify::verify(archive, (false, false), common, &|_| ());
     let report = report.map_err(|error| Failure::about(&input.path, &error))?;
     let is_left_out = |name: &str| archive.entry(name).is_some() && !edits.keeps(name);
     // A set's index decides what is converted; what a part holds beyond that is only reported.

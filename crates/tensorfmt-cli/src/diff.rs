@@ -24,7 +24,7 @@ use crate::brief::dims;
 use crate::cli::{Common, Diff};
 use crate::failure::{Failure, INVALID, exit_code};
 use crate::input::Input;
-use crate::output::{BATCH, Listing, Out, escape};
+use crate::output::{BATCH, Listing, Out, escape, shown};
 use crate::progress::Meter;
 use crate::shared::{Key, MAX_REMEMBERED};
 
@@ -127,7 +127,7 @@ fn tolerance(args: &Diff) -> Result<Option<Tolerance>, Failure> {
 /// Opens an input, if there is memory to hold it against all of the other one.
 fn open(input: Input, other: Option<&Archive>) -> Result<(Archive, Input), Failure> {
     let archive = input
-        .open()
+        .open_beside(other.into_iter(), Work::Compare, false)
         .map_err(|error| Failure::about(&input.path, &error))?;
     input.allows_beside(&archive, other.into_iter(), Work::Compare)?;
     input.warn(&archive);
@@ -327,7 +327,7 @@ impl Differences {
 }
 
 fn describe(line: &Line) -> String {
-    let name = escape(&line.name).into_owned();
+    let name = shown(&line.name).into_owned();
     match (line.difference, &line.a, &line.b, line.values) {
         ("only_in_a", ..) => format!("{name}: only in the first file"),
         ("only_in_b", ..) => format!("{name}: only in the second file"),
@@ -348,7 +348,7 @@ fn describe(line: &Line) -> String {
                 show(&line.a),
                 show(&line.b),
             );
-            escape(&format!("{}: attribute {key:?}: {a} / {b}", line.name)).into_owned()
+            escape(&format!("{name}: attribute {key:?}: {a} / {b}")).into_owned()
         }
         (what, Some(a), Some(b), _) => format!("{name}: {what} {} / {}", escape(a), escape(b)),
         (what, ..) => format!("{name}: {what}"),

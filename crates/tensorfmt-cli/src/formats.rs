@@ -7,7 +7,7 @@ use tensorfmt::convert::Target;
 
 use crate::Outcome;
 use crate::cli::Formats;
-use crate::output::{Out, table};
+use crate::output::Out;
 
 #[derive(Serialize)]
 struct Line {
@@ -54,26 +54,22 @@ pub(crate) fn run(args: &Formats) -> Outcome {
     if args.json {
         out.json(&lines)?;
     } else {
-        let head = ["format", "endings", "reads", "writes", "holds"];
-        let mut rows = vec![head.map(String::from).to_vec()];
-        rows.extend(lines.iter().map(|line| {
+        for line in &lines {
             // Some are only read.
             let ending = |ending: &&'static str| match line.written.contains(ending) {
                 true => format!(".{ending}"),
                 false => format!("(.{ending})"),
             };
             let endings: Vec<String> = line.extensions.iter().map(ending).collect();
-            let (reads, writes) = (line.reads.to_owned(), line.writes.to_owned());
-            vec![
-                line.format.into(),
-                endings.join(" "),
-                reads,
-                writes,
-                line.dtypes.join(" "),
-            ]
-        }));
-        for row in table(&rows, &[]) {
-            out.line(&row)?;
+            out.line(&format!("{:11}  {}", line.format, endings.join(" ")))?;
+            out.line(&format!("  reads      {}", line.reads))?;
+            out.line(&format!("  writes     {}", line.writes))?;
+            let dtypes: Vec<String> = line.dtypes.iter().copied().map(String::from).collect();
+            let mut before = "  holds      ";
+            for dtypes in crate::output::lines(&dtypes, " ", 67) {
+                out.line(&format!("{before}{dtypes}"))?;
+                before = "             ";
+            }
         }
         out.line("endings in brackets are read, not written")?;
     }

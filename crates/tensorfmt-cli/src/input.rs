@@ -104,6 +104,18 @@ impl Input {
         self.open_with(&options)
     }
 
+    /// Opens the file, or what is whole of it, for work on it and on others that are open: one limit is for all.
+    pub(crate) fn open_beside<'a>(
+        &self,
+        others: impl Iterator<Item = &'a Archive>,
+        work: Work,
+        salvage: bool,
+    ) -> Result<Archive, tensorfmt::Error> {
+        let mut options = self.options.beside(others, work);
+        options.salvage |= salvage;
+        self.open_with(&options)
+    }
+
     /// Opens the file to check it: a set of which something is missing with what it has, so that all that
     /// is wrong with it can be said.
     pub(crate) fn open_to_verify(&self) -> Result<Archive, tensorfmt::Error> {

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::files::{Heading, Round, each};
 use crate::input::Input;
 use crate::names::{Idle, Wanted};
-use crate::output::{Columns, Out, escape, human, shown, table};
+use crate::output::{Columns, Out, escape, escape_all, human, shown, table};
 use crate::picked::Picked;
 use crate::target::{is_not_input, may_write};
 
@@ -34,7 +34,20 @@ struct Document<'a> {
     /// Why there may be more.
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata_fault: Option<String>,
-    tensors: Vec<Line<'a>>,
+    tensors: Lines<'a>,
+}
+
+/// The tensors as a JSON list, each made when it is written: there may be a million of them.
+struct Lines<'a> {
+    archive: &'a Archive,
+    entries: &'a Picked<'a>,
+}
+
+impl Serialize for Lines<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let part = |entry| self.archive.part_of(entry);
+        serializer.collect_seq(self.entries.iter().map(|entry| Line(entry, part(entry))))
+    }
 }
 
 /// Key-value pairs as a JSON object, in their order.
@@ -127,10 +140,10 @@ fn file(input: &Input, args: &Inspect, common: &Common, round: &mut Round) -> Re
             facts: Pairs(facts.map(|(key, value)| (key.into(), value)).collect()),
             metadata: Pairs(metadata.map(|(key, value)| (key.into(), value)).collect()),
             metadata_fault: archive.metadata_fault().map(|error| error.to_string()),
-            tensors: entries
-                .iter()
-                .map(|entry| Line(entry, archive.part_of(entry)))
-                .collect(),
+            tensors: Lines {
+                archive: &archive,
+                entries: &entries,
+            },
         })?;
     } else if args.markdown {
         let path = input.path.display().to_string();
@@ -184,7 +197,7 @@ fn listing(
             said = out.line(&bold("metadata"));
         }
         if said.is_ok() {
-            said = out.line(&format!("  {}: {}", escape(key), words(value)));
+            said = out.line(&format!("  {}: {}", shown(key), words(value)));
         }
     });
     said?;
@@ -335,5 +348,10 @@ fn table_of(items: &[Value], out: &mut Out) -> Result<(), Failure> {
 
 /// A value on one line, cut where it gets long.
 fn words(value: &Value) -> String {
-    escape(&brief::value(value)).into_owned()
+    let brief = brief::value(value);
+    match value {
+        Value::Text(_) => escape_all(&brief).into_owned(),
+        // What JSON escapes is escaped.
+        _ => escape(&brief).into_owned(),
+    }
 }

@@ -115,21 +115,28 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
+/// A text of its own, such as a value: a backslash is doubled, so that it doesn't look like an escape.
+pub(crate) fn escape_all(text: &str) -> Cow<'_, str> {
+    match text.contains('\\') {
+        true => Cow::Owned(escape(&text.replace('\\', "\\\\")).into_owned()),
+        false => escape(text),
+    }
+}
+
 /// A name as listings show it: what looks the same is the same. A backslash of its own is doubled, and a
 /// name that is empty or has spaces around it is quoted.
 pub(crate) fn shown(name: &str) -> Cow<'_, str> {
     if name.is_empty() || name.trim() != name {
-        return Cow::Owned(format!("\"{}\"", escape(&name.replace('\\', "\\\\"))));
+        return Cow::Owned(format!("\"{}\"", escape_all(name)));
     }
-    if name.contains('\\') {
-        return Cow::Owned(escape(&name.replace('\\', "\\\\")).into_owned());
-    }
-    escape(name)
+    escape_all(name)
 }
 
-/// Whether a character changes the direction of text, or can't be seen at all.
+/// Whether a character changes the direction of text, can't be seen at all, or looks like a space and is none.
 fn is_unseen(c: char) -> bool {
-    matches!(c,
+    let is_blank = c.is_whitespace() && c != ' ' || c == '\u{2800}';
+    is_blank
+        || matches!(c,
         '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'
         | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
         | '\u{2060}'..='\u{206F}' | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}'
@@ -164,6 +171,21 @@ pub(crate) fn table(rows: &[Vec<String>], right: &'static [usize]) -> Vec<String
         columns.note(row);
     }
     rows.iter().map(|row| columns.line(row)).collect()
+}
+
+/// Items in lines of at most so many cells, as far as each item is no longer by itself.
+pub(crate) fn lines(items: &[String], between: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for item in items {
+        match lines.last_mut() {
+            Some(line) if width(line) + width(between) + width(item) <= most => {
+                line.push_str(between);
+                line.push_str(item);
+            }
+            _ => lines.push(item.clone()),
+        }
+    }
+    lines
 }
 
 /// How wide the columns of a table are, without its rows: a listing of a million of them is

@@ -52,6 +52,14 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     u64::try_from(scaled / power).map_err(|_| large())
 }
 
+/// The same of what has to hold something.
+pub(crate) fn some_bytes(text: &str) -> Result<u64, String> {
+    match bytes(text)? {
+        0 => Err("nothing fits into 0 bytes".into()),
+        len => Ok(len),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,7 @@ use crate::files::{Heading, Round, broken, each};
 use crate::input::Input;
 use crate::measure::{Finding, Measures, Moments, PassedOver, Scalar, Survey, work};
 use crate::names::{Idle, Wanted};
-use crate::output::{BATCH, Listing, Out, escape, human, shown, table};
+use crate::output::{BATCH, Listing, Out, escape, human, lines, shown, table};
 use crate::picked::Picked;
 use crate::progress::Meter;
 
@@ -349,8 +349,8 @@ fn print(tensor: &ModelTensor, measures: &Measures, out: &mut Out) -> Result<(),
         .iter()
         .map(|&(q, value)| format!("{:.0}% {}", q * 100.0, scalar(Some(value))))
         .collect();
-    if !quantiles.is_empty() {
-        out.line(&format!("  {}", quantiles.join("  ")))?;
+    for line in lines(&quantiles, "  ", 78) {
+        out.line(&format!("  {line}"))?;
     }
     let most = histogram.iter().copied().max().unwrap_or(0);
     if most > 0 {

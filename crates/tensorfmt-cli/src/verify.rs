@@ -11,7 +11,7 @@ use crate::cli::{Common, Verify};
 use crate::failure::{Failure, INVALID, UNSUPPORTED, complain, exit_code};
 use crate::files::{Files, worse};
 use crate::input::Input;
-use crate::output::{Out, escape, indented};
+use crate::output::{Out, escape, indented, shown};
 use crate::progress::Meter;
 
 /// What the JSON says of a file before its items.
@@ -93,7 +93,7 @@ fn check(input: &Input, said: &mut Said, strict: bool, common: &Common) -> Resul
             let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
             said.item(item);
         };
-        verify(&archive, strict, common, &told)
+        verify(&archive, (strict, true), common, &told)
     });
     said.failed()?;
     Ok(match checked {
@@ -131,10 +131,11 @@ fn wrong(error: &Error) -> ErrorJson {
 
 /// Makes every check that the file allows, with a progress bar.
 ///
-/// Each is printed; the report keeps only those that failed or can't be interpreted.
+/// Each is printed; the report keeps only those that failed or can't be interpreted, or if all are to be forgotten
+/// only their number.
 pub(crate) fn verify(
     archive: &Archive,
-    strict: bool,
+    (strict, forget): (bool, bool),
     common: &Common,
     told: &(dyn Fn(&Item) + Sync),
 ) -> Result<Report, Error> {
@@ -145,6 +146,7 @@ pub(crate) fn verify(
     options.threads = common.threads;
     options.progress = Some(&progress);
     options.items = Some(told);
+    options.forget = forget;
     archive.verify(&options)
 }
 
@@ -165,7 +167,7 @@ pub(crate) fn words(item: &Item) -> String {
         Check::NotCovered => "not covered",
         outcome => outcome.name(),
     };
-    let mut text = format!("{}: {outcome}", item.item);
+    let mut text = format!("{}: {outcome}", shown(&item.item));
     if let Some(note) = &item.note {
         text.push_str(&format!(" ({note})"));
     }

@@ -101,8 +101,13 @@ impl Archive {
             Encoding::ZstdSeekable => {
                 self.check_decoded(decoded, at)?;
                 let max_window = self.index.limits.max_window_bytes;
-                let seekable =
-                    crate::seekable::Seekable::new(&self.source, range, decoded, max_window, at)?;
+                let seekable = crate::seekable::Seekable::new(
+                    (&self.source, &self.tables),
+                    range,
+                    decoded,
+                    max_window,
+                    at,
+                )?;
                 Ok(Parts::Seekable(seekable))
             }
             _ => {

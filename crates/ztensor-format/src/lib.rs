@@ -93,6 +93,7 @@ mod read;
 mod rule;
 #[cfg(all(feature = "generations", feature = "zstd"))]
 mod seekable;
+mod shared;
 mod tensors;
 mod text;
 #[cfg(feature = "generations")]

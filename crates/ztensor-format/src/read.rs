@@ -95,6 +95,8 @@ pub struct Archive {
     pub(crate) index: Arc<Index>,
     /// Whether data that is read is held against its checksum.
     pub(crate) check_data: bool,
+    #[cfg(all(feature = "generations", feature = "zstd"))]
+    pub(crate) tables: Arc<crate::seekable::Tables>,
 }
 
 /// A tensor that can be read: where its bytes are, and how they become elements.
@@ -165,6 +167,8 @@ impl Archive {
             source,
             index: Arc::new(index),
             check_data: options.check_data,
+            #[cfg(all(feature = "generations", feature = "zstd"))]
+            tables: Arc::default(),
         })
     }
 

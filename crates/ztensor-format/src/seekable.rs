@@ -26,11 +26,52 @@ pub(crate) struct Seekable {
     /// Content of every frame but the last.
     frame: u64,
     /// Where each frame starts, and where the table does.
-    starts: Vec<u64>,
+    starts: Arc<[u64]>,
     max_window: u64,
     at: At,
-    /// The frame that was decoded last.
+    /// The frame that was decoded last, as long as it wasn't read to its end: there may be very many of these.
     last: Mutex<Option<(usize, Bytes)>>,
+}
+
+/// The seek table that was read last: very many parts may have the same one.
+#[derive(Default)]
+pub(crate) struct Tables(Mutex<Option<Known>>);
+
+/// Of which bytes a table is, and what it says.
+#[derive(Clone)]
+struct Known {
+    range: Range<u64>,
+    decoded: u64,
+    frame: u64,
+    starts: Arc<[u64]>,
+}
+
+impl Tables {
+    /// The table of the data in `range`, whose errors name `at`.
+    fn of(
+        &self,
+        source: &Arc<dyn Source>,
+        range: &Range<u64>,
+        decoded: u64,
+        at: At,
+    ) -> Result<Known> {
+        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = known().clone();
+        if let Some(last) = last.filter(|last| last.range == *range && last.decoded == decoded) {
+            return Ok(last);
+        }
+        let stored = Window::new(source.clone(), range.clone())?;
+        let table = Table::find(&stored, at)?;
+        let (frame, starts) = table.frames(&stored, decoded, at)?;
+        let table = Known {
+            range: range.clone(),
+            decoded,
+            frame,
+            starts: starts.into(),
+        };
+        *known() = Some(table.clone());
+        Ok(table)
+    }
 }
 
 /// The seek table at the end of the data.
@@ -137,22 +178,19 @@ impl Table {
 impl Seekable {
     /// Reads the seek table and holds it against the data's size and `decoded`.
     pub(crate) fn new(
-        source: &Arc<dyn Source>,
+        (source, tables): (&Arc<dyn Source>, &Tables),
         range: Range<u64>,
         decoded: u64,
         max_window: u64,
         at: At,
     ) -> Result<Self> {
-        let offset = range.start;
-        let stored = Window::new(source.clone(), range)?;
-        let table = Table::find(&stored, at)?;
-        let (frame, starts) = table.frames(&stored, decoded, at)?;
+        let table = tables.of(source, &range, decoded, at)?;
         Ok(Self {
             source: source.clone(),
-            offset,
+            offset: range.start,
             decoded,
-            frame,
-            starts,
+            frame: table.frame,
+            starts: table.starts,
             max_window,
             at,
             last: Mutex::new(None),
@@ -177,24 +215,27 @@ impl Seekable {
         blob.decode()
     }
 
+    /// What is kept of a frame, if it is the one that was decoded last.
+    fn kept(&self, index: usize) -> Option<Bytes> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = last.as_ref().filter(|(kept, _)| *kept == index);
+        kept.map(|(_, content)| content.clone())
+    }
+
+    fn keep(&self, frame: Option<(usize, Bytes)>) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = frame;
+    }
+
     /// Decodes the frames that hold `out`, the last one decoded before not again.
     fn fill(&self, mut offset: u64, mut out: &mut [u8]) -> Result<()> {
         while !out.is_empty() {
             let index = offset.checked_div(self.frame).unwrap_or(0);
             let index = usize::try_from(index).map_err(|_| SourceError::TooLarge(offset))?;
-            let kept = self
-                .last
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone();
+            let kept = self.kept(index);
+            let is_kept = kept.is_some();
             let content = match kept {
-                Some((kept, content)) if kept == index => content,
-                _ => {
-                    let content = self.decode(index)?;
-                    let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-                    *last = Some((index, content.clone()));
-                    content
-                }
+                Some(content) => content,
+                None => self.decode(index)?,
             };
             let skip = usize::try_from(offset - self.content(index).0).unwrap_or(usize::MAX);
             let piece = content.get(skip..).unwrap_or_default();
@@ -209,6 +250,11 @@ impl Seekable {
                 return Err(Error::invalid(rule, self.at));
             }
             now.copy_from_slice(piece);
+            // Whoever reads on begins with the next frame.
+            let is_read = skip.saturating_add(len) >= content.len();
+            if is_read || !is_kept {
+                self.keep((!is_read).then_some((index, content.clone())));
+            }
             offset += len as u64;
             out = rest;
         }

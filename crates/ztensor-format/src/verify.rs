@@ -13,6 +13,7 @@ use crate::checksum::{Checksum, Hasher};
 use crate::encoding::{Encoding, Layout};
 #[cfg(feature = "zstd")]
 use crate::read::Stored;
+use crate::shared::{Place, Shared, of};
 use crate::{Archive, Entry, Error, Generation, Result, Rule, UsageError, layout};
 
 impl Archive {
@@ -39,24 +40,34 @@ impl Archive {
                 && parallel::threads(options.threads) > 1
         };
         let mut report = Report::default();
+        let mut shared = Shared::default();
         for start in (0..entries.len()).step_by(BATCH) {
-            let count = entries.len().saturating_sub(start).min(BATCH);
-            let items = parallel::map(options.threads, count, |at| {
-                match entries.get(start.saturating_add(at)) {
-                    Some(entry) if !is_large(entry) => {
-                        self.check_entry(entry, 1, &ticker).map(Some)
-                    }
-                    _ => Ok(None),
-                }
+            let batch = start..entries.len().min(start.saturating_add(BATCH));
+            let batch: Vec<Entry<'_>> = batch.filter_map(|at| entries.get(at)).collect();
+            let (asked, places) = shared.plan(&batch);
+            let items = parallel::map(options.threads, asked.len(), |at| match asked.get(at) {
+                Some(&entry) if !is_large(entry) => self.check_entry(entry, 1, &ticker).map(Some),
+                _ => Ok(None),
             })?;
-            let batch = (start..start.saturating_add(count)).filter_map(|at| entries.get(at));
-            for (entry, item) in batch.zip(items) {
-                let item = match item {
+            let mut found: Vec<Item> = Vec::with_capacity(items.len());
+            for (&entry, item) in asked.iter().zip(items) {
+                found.push(match item {
                     Some(item) => item,
+                    None => self.check_entry(entry, options.threads, &ticker)?,
+                });
+            }
+            for (&entry, place) in batch.iter().zip(places) {
+                let item = match place {
+                    Place::Known(item) => Some(item),
+                    Place::Asked(at) => found.get(at).cloned(),
+                };
+                let item = match item {
+                    Some(item) => of(entry, item),
                     None => self.check_entry(entry, options.threads, &ticker)?,
                 };
                 report.tell(item, options);
             }
+            shared.keep(&asked, found);
         }
         // Only the manifest of version 2 has a hash of its own, which opening has compared.
         report.tell(

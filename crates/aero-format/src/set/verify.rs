@@ -1,12 +1,12 @@
 //! Verifying a set: its files, its index against its parts, and its parts against the index.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use sha2::{Digest, Sha256};
 use tensor_core::codec::{Ticker, walk};
 use tensor_core::{Item, Outcome, Report, Source, VerifyOptions};
 
-use super::{Files, Inner, agree, at};
+use super::{Files, Inner, OPEN, agree, at};
 use crate::entry::Entry;
 use crate::integrity::hex;
 use crate::read::Archive;
@@ -20,19 +20,9 @@ pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_
     let ticker = Ticker::new(options.progress);
     check_file(report, "index", (&inner.files, &inner.index_file), options)?;
     inner.index.verify_into(report, "index: ", options)?;
-    let mut in_parts: HashMap<usize, Vec<Entry<'_>>> = HashMap::new();
-    for entry in inner.index.entries() {
-        let part = inner.shards.get(&entry.shard_id());
-        in_parts
-            .entry(part.copied().unwrap_or(usize::MAX))
-            .or_default()
-            .push(entry);
-    }
-    let mut checked = Vec::new();
     for (ordinal, part) in inner.parts.iter().enumerate() {
         let start = report.items.len();
         let there = check_file(report, &part.name, (&inner.files, &part.file), options)?;
-        let mut shards = Shards::of(inner, ordinal);
         let prefix = format!("{}: ", part.name);
         if there {
             match inner.part(ordinal) {
@@ -52,23 +42,51 @@ pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_
                 Err(error) => report.tell(failed(part.name.clone(), error)?, options),
             }
         }
-        for entry in in_parts.remove(&ordinal).unwrap_or_default() {
-            let item = match tensor(inner, entry, &mut shards, &ticker) {
-                Ok(item) => item,
-                Err(error) => failed(entry.name().to_owned(), error)?,
-            };
-            // The text that nearly all items have is made only when they are reported.
-            let item = (item != agreed(entry)).then(|| Box::new(item));
-            checked.push((entry.ordinal, item));
+    }
+    tensors(inner, report, options, &ticker)
+}
+
+/// Holds every tensor of the index against its part, and says what became of each in their order.
+fn tensors(
+    inner: &Inner,
+    report: &mut Report,
+    options: &VerifyOptions<'_>,
+    ticker: &Ticker<'_>,
+) -> Result<()> {
+    let entries = inner.index.entries();
+    let mut ways = Ways::new(inner);
+    let mut check = |entry: Entry<'_>| match tensor(inner, entry, &mut ways, ticker) {
+        Err(error) => failed(entry.name().to_owned(), error),
+        item => item,
+    };
+    if inner.parts.len() <= OPEN {
+        for entry in entries {
+            report.tell(check(entry)?, options);
+        }
+        return Ok(());
+    }
+    // Part by part, since not all of them are open at once. What is said of nearly all is made when it is told.
+    let mut in_parts: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+    for entry in entries.clone() {
+        let part = inner.shards.get(&entry.shard_id());
+        let part = in_parts.entry(part.copied().unwrap_or(usize::MAX));
+        part.or_default().extend(u32::try_from(entry.ordinal));
+    }
+    let mut strange = BTreeMap::new();
+    for ordinals in in_parts.into_values() {
+        let ordinals = ordinals
+            .into_iter()
+            .filter_map(|at| usize::try_from(at).ok());
+        for entry in ordinals.filter_map(|at| entries.get(at)) {
+            let item = check(entry)?;
+            if item != agreed(entry) {
+                strange.insert(entry.ordinal, item);
+            }
         }
     }
-    checked.sort_by_key(|(ordinal, _)| *ordinal);
-    for (ordinal, item) in checked {
-        let entry = inner.index.entries().get(ordinal);
-        let item = item.map(|item| *item).or_else(|| entry.map(agreed));
-        if let Some(item) = item {
-            report.tell(item, options);
-        }
+    for entry in entries {
+        let item = strange.remove(&entry.ordinal);
+        report.tell(item.unwrap_or_else(|| agreed(entry)), options);
     }
     Ok(())
 }
@@ -132,11 +150,34 @@ impl Shards {
     }
 }
 
+/// How each part may count its shards, as far as its tensors were looked at.
+struct Ways<'a> {
+    inner: &'a Inner,
+    of_parts: HashMap<usize, Shards>,
+}
+
+impl<'a> Ways<'a> {
+    fn new(inner: &'a Inner) -> Self {
+        Self {
+            inner,
+            of_parts: HashMap::new(),
+        }
+    }
+
+    /// As [`Shards::take`], of the part that has the shard.
+    fn take(&mut self, id: u32, inside: u32) -> bool {
+        let part = self.inner.shards.get(&id).copied().unwrap_or(usize::MAX);
+        let shards = self.of_parts.entry(part);
+        let shards = shards.or_insert_with(|| Shards::of(self.inner, part));
+        shards.take(id, inside)
+    }
+}
+
 /// Holds a tensor of the index against its part, and its hash against the data.
 fn tensor(
     inner: &Inner,
     entry: Entry<'_>,
-    shards: &mut Shards,
+    shards: &mut Ways<'_>,
     ticker: &Ticker<'_>,
 ) -> Result<Item> {
     let (part, inside) = inner.find(entry)?;

@@ -204,3 +204,73 @@ fn extra_fields_take_no_multiple_of_their_index() {
     assert_eq!(refused.rule_id(), Some("max_metadata_overhead_bytes"));
     assert!(built(1_000_000).is_err());
 }
+
+/// The index is decoded piece by piece, and what is made of it is about as large.
+#[test]
+fn an_index_isnt_held_beside_the_list_that_is_made_of_it() {
+    const COUNT: usize = 60_000;
+    let crowds = test_data::crowds::CROWDS.iter();
+    for name in ["aero-names", "aero-empty"] {
+        let crowd = crowds.clone().find(|crowd| crowd.name == name).unwrap();
+        let bytes = crowd.make(COUNT).files.swap_remove(0).1;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.aero");
+        std::fs::write(&path, &bytes).unwrap();
+        let (archive, peak) =
+            test_data::alloc::peak_of(|| aero_format::Archive::open(&path).unwrap());
+        assert_eq!(archive.entries().len(), COUNT);
+        let last = archive.entries().last().unwrap();
+        assert!(archive.entry(last.name()).is_some());
+        // 56 bytes a tensor and its name, what a list has reserved that grows, and two windows.
+        let names = COUNT * last.name().len();
+        assert!(peak < COUNT * 64 + names * 2 + (3 << 20), "{name}: {peak}");
+        assert!(peak < bytes.len() * 5 / 4 + (3 << 20), "{name}: {peak}");
+    }
+}
+
+/// Tensors are decoded from pieces of the index, whatever ends where, and what is long is in several.
+#[test]
+fn an_index_of_many_pieces_says_the_same() {
+    let mut builder = Builder::new();
+    let mut wanted = Vec::new();
+    for at in 0..3000usize {
+        let tensor = Tensor::from_slice::<u8>(&[1, 2, 3], &[3]).unwrap();
+        // One in a thousand is longer than a piece.
+        let len = if at % 1000 == 7 { 300_000 } else { at % 300 };
+        let note = "n".repeat(len);
+        let options = TensorOptions::new()
+            .with_extra("note", note.as_str())
+            .unwrap();
+        builder
+            .tensor_with(format!("t{at}"), tensor, options)
+            .unwrap();
+        wanted.push((format!("t{at}"), note));
+    }
+    for level in [None, Some(3)] {
+        builder.zstd_level(level).unwrap();
+        let file = builder.to_vec().unwrap();
+        let archive = aero_format::Archive::from_bytes(file.clone()).unwrap();
+        for (entry, (name, note)) in archive.entries().zip(&wanted) {
+            assert_eq!(entry.name(), name);
+            let extra = archive.extra(entry);
+            assert_eq!(extra.len(), 1);
+            assert_eq!(extra[0].1.as_str(), Some(note.as_str()), "{name}");
+        }
+        assert_eq!(archive.entries().len(), wanted.len());
+        // A byte that is not as it was written is the hash's fault, whatever it would be read as.
+        let tidx = archive
+            .chunks()
+            .iter()
+            .find(|chunk| chunk.fourcc().0 == *b"TIDX");
+        let start = usize::try_from(tidx.unwrap().offset()).unwrap();
+        if level.is_none() {
+            for at in (start..file.len() - 200).step_by(91_000) {
+                let mut damaged = file.clone();
+                damaged[at] ^= 0x40;
+                if let Err(error) = aero_format::Archive::from_bytes(damaged) {
+                    assert_eq!(error.rule_id(), Some("aero.chunk.blake3"), "{at}");
+                }
+            }
+        }
+    }
+}

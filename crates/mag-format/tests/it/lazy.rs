@@ -202,3 +202,21 @@ fn a_tensor_of_unknown_dtype_blinds_no_check_of_the_others() {
     let foreign = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
     assert_eq!(foreign.stored(a).err().unwrap().kind(), Kind::Usage);
 }
+
+#[test]
+fn metadata_is_found_by_its_key_whatever_the_order() {
+    let mut builder = Builder::new();
+    // 37 and 1,000 have no common factor, so that each is there once.
+    let keys: Vec<i64> = (0..1000).map(|at| at * 37 % 1000).collect();
+    for &key in &keys {
+        builder.metadata(format!("key {key}"), key).unwrap();
+    }
+    let archive = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
+    for key in keys {
+        let entry = archive.metadata_entry(&format!("key {key}")).unwrap();
+        assert_eq!(entry.value(), mag_format::MetaValue::I64(key));
+    }
+    for absent in ["", "key", "key 1000", "key 00", "l"] {
+        assert!(archive.metadata_entry(absent).is_none(), "{absent}");
+    }
+}

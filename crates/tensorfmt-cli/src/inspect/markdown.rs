@@ -4,7 +4,7 @@ use tensorfmt::{Archive, Value};
 
 use super::{notes, words};
 use crate::failure::Failure;
-use crate::output::{Out, human};
+use crate::output::{Out, human, shown};
 use crate::picked::Picked;
 
 pub(crate) fn print(
@@ -40,7 +40,7 @@ pub(crate) fn print(
     for entry in entries.iter() {
         out.line(&format!(
             "| {} | {} | {} | {} | {} |",
-            text(entry.name()),
+            text(&shown(entry.name())),
             text(&entry.dtype_name()),
             text(&crate::brief::dims(entry.shape())),
             entry.nbytes().map_or("?".into(), |bytes| bytes.to_string()),
@@ -59,7 +59,11 @@ fn pairs(head: &str, pairs: Vec<(String, Value)>, out: &mut Out) -> Result<(), F
     out.line(&format!("| {head} | value |"))?;
     out.line("|---|---|")?;
     for (key, value) in pairs {
-        out.line(&format!("| {} | {} |", text(&key), text(&words(&value))))?;
+        out.line(&format!(
+            "| {} | {} |",
+            text(&shown(&key)),
+            text(&words(&value))
+        ))?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use tensorfmt::convert::natural;
 
 use super::notes;
 use crate::failure::Failure;
-use crate::output::{Columns, Out, escape, human};
+use crate::output::{Columns, Out, escape, escape_all, human};
 use crate::picked::Picked;
 
 /// Prints the tree; `depth` levels of it if that is given.
@@ -116,7 +116,7 @@ fn inside(names: &[Entry<'_>], group: &Branch) -> Vec<Branch> {
         Branch {
             shared: group.shared + label.len(),
             level: group.level + 1,
-            line: format!("{}{mark}{}", group.indent, escape(text)),
+            line: format!("{}{mark}{}", group.indent, escape_all(text)),
             indent: format!("{}{below}", group.indent),
             range,
         }

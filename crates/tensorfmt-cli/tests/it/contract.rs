@@ -203,6 +203,96 @@ fn names_cannot_drive_the_terminal() {
     assert_eq!(name, "red\u{1b}[31m\nforged line\u{202e}");
 }
 
+/// What looks the same is the same: an escape of ours is no text of the file, and no two blanks are alike.
+#[test]
+fn names_that_differ_never_look_alike() {
+    let scratch = Scratch::new();
+    let names = [
+        "a\nb",
+        "a\\nb",
+        "a b",
+        "a\u{a0}b",
+        "a\u{2003}b",
+        "a\u{2800}b",
+        "ab",
+        "a\u{200b}b",
+    ];
+    let mut builder = tensorfmt::safetensors::Builder::new();
+    for (at, name) in (0u8..).zip(names) {
+        let tensor = tensorfmt::Tensor::from_slice(&[at], &[1]).unwrap();
+        builder.tensor(name, tensor).unwrap();
+        builder.metadata(name, name).unwrap();
+    }
+    builder.write_file(scratch.path("m.safetensors")).unwrap();
+    let empty = tensorfmt::safetensors::Builder::new();
+    empty.write_file(scratch.path("none.safetensors")).unwrap();
+    let shown = [
+        r"a\nb",
+        r"a\\nb",
+        "a b",
+        r"a\u{a0}b",
+        r"a\u{2003}b",
+        r"a\u{2800}b",
+        "ab",
+        r"a\u{200b}b",
+    ];
+    let marked = |name: &str| {
+        let escaped = ["\\", "`", "_"].iter().fold(name.to_owned(), |text, c| {
+            text.replace(c, &format!("\\{c}"))
+        });
+        format!("| {escaped} |")
+    };
+    for (arguments, after) in [
+        (&["inspect", "m.safetensors"][..], "  "),
+        (&["inspect", "--tree", "m.safetensors"], "  "),
+        (&["verify", "m.safetensors"], ": not covered"),
+        (&["hash", "m.safetensors"], ""),
+        (&["stats", "m.safetensors"], "  u8 [1]"),
+        (&["diff", "m.safetensors", "none.safetensors"], ": only in"),
+    ] {
+        let out = scratch.run(arguments).out;
+        for name in shown {
+            let wanted = format!("{name}{after}");
+            let lines = out.lines().filter(|line| {
+                let text = line.split_once("  ").filter(|_| arguments[0] == "hash");
+                let text = text.map_or(*line, |(_, name)| name);
+                text.starts_with(&wanted) && (arguments[0] != "hash" || text == name)
+            });
+            assert_eq!(lines.count(), 1, "{arguments:?} {name} {out}");
+        }
+    }
+    let listed = scratch.run(&["inspect", "m.safetensors"]).out;
+    for name in shown {
+        assert!(listed.contains(&format!("  {name}: {name}\n")), "{listed}");
+    }
+    let table = scratch.run(&["inspect", "--markdown", "m.safetensors"]).out;
+    for name in shown {
+        assert!(table.contains(&marked(name)), "{name} {table}");
+    }
+}
+
+/// No line of these is wider than a terminal, whatever there is to say.
+#[test]
+fn what_is_said_of_formats_and_large_integers_fits_a_terminal() {
+    let scratch = Scratch::new();
+    let formats = scratch.run(&["formats"]).out;
+    let widest = formats.lines().map(str::len).max();
+    assert!(widest.is_some_and(|widest| widest <= 80), "{formats}");
+    assert!(
+        formats.contains("\n  holds      bool i32 f16 f32\n"),
+        "{formats}"
+    );
+    let mut builder = tensorfmt::safetensors::Builder::new();
+    let tensor = tensorfmt::Tensor::from_slice(&[i64::MIN, i64::MIN + 1], &[2]).unwrap();
+    builder.tensor("w", tensor).unwrap();
+    builder.write_file(scratch.path("m.safetensors")).unwrap();
+    let stats = scratch.run(&["stats", "m.safetensors"]).out;
+    let quantiles = stats.lines().filter(|line| line.contains("% -"));
+    let quantiles: Vec<&str> = quantiles.collect();
+    assert_eq!(quantiles.len(), 2, "{stats}");
+    assert!(quantiles.iter().all(|line| line.len() <= 80), "{stats}");
+}
+
 #[test]
 fn other_files_are_named_for_what_they_are() {
     let scratch = Scratch::new();

@@ -248,3 +248,63 @@ fn a_blob_that_all_share_is_decoded_once() {
         assert_eq!(stats.out.matches("min 1  max 1").count(), 16_000, "{crowd}");
     }
 }
+
+/// A listing as JSON is written tensor by tensor, and two files that are open at once share what is allowed.
+#[test]
+fn a_million_statistics_are_listed_and_compared_within_the_bound() {
+    let scratch = Scratch::new();
+    let (file, allowed) = make(&scratch, "primitiv-stats", 1_000_000);
+    let file = file.as_str();
+    let listed = bounded(&scratch, allowed, &["inspect", "--json", file]);
+    assert_eq!(listed.code, 0, "{}", listed.err);
+    assert_eq!(listed.out.matches("\"name\"").count(), 1_000_001);
+    let diff = bounded(&scratch, allowed * 2, &["diff", file, file]);
+    assert!(limit_of(&diff).starts_with("max_"));
+    let raised = ["--limit", "max_index_overhead_bytes=1000000000"];
+    let arguments = ["diff", file, file, raised[0], raised[1]];
+    assert!(limit_of(&scratch.run(&arguments)).starts_with("max_work_overhead_bytes="));
+    let work = "max_work_overhead_bytes=1000000000";
+    let both = ["diff", file, file, "--limit", work];
+    let both = scratch.run(&both);
+    assert_eq!(
+        (both.code, both.out.as_str()),
+        (0, "same\n"),
+        "{}",
+        both.err
+    );
+}
+
+/// A damaged file has as many items that failed as tensors; they are said, not held.
+#[test]
+fn very_many_failed_tensors_are_said_within_the_bound() {
+    const COUNT: usize = 400_000;
+    let scratch = Scratch::new();
+    let mut builder = tensorfmt::ztensor::Builder::new();
+    for at in 0..COUNT {
+        let tensor = tensorfmt::Tensor::from_slice(&[at as u32], &[1]).unwrap();
+        builder.tensor(format!("{at:06}"), tensor).unwrap();
+    }
+    let mut file = builder.to_vec().unwrap();
+    for at in 0..COUNT {
+        file[64 + 64 * at] ^= 1;
+    }
+    write(&scratch.path("m.zt"), &file);
+    // Bytes of the file are no allowance here: its tensors are far apart.
+    let index = file.len() as u64 - 64 * COUNT as u64;
+    let run = bounded(&scratch, index, &["verify", "m.zt"]);
+    assert_eq!(run.code, 1);
+    assert_eq!(run.out.matches(": FAILED").count(), COUNT);
+}
+
+/// A conversion holds no decoded frame of a tensor that it is done with, nor the same table of frames twice.
+#[test]
+fn data_that_all_share_is_converted_in_windows() {
+    for crowd in ["ztensor-0.1-blob", "ztensor-1.2-blob", "ztensor-2-seekable"] {
+        let scratch = Scratch::new();
+        let (file, allowed) = make(&scratch, crowd, 150);
+        let run = bounded(&scratch, allowed, &["convert", &file, "o.safetensors"]);
+        assert_eq!(run.code, 0, "{crowd} {}", run.err);
+        let converted = std::fs::metadata(scratch.path("o.safetensors")).unwrap();
+        assert!(converted.len() > 150 * MIB, "{crowd}");
+    }
+}

@@ -1,8 +1,11 @@
 //! A report whose items are told as they are found says what one does that holds them all.
 
+use std::fs;
+use std::path::Path;
 use std::sync::Mutex;
 
-use tensorfmt::{Archive, Item, Outcome, Report, VerifyOptions};
+use tensorfmt::convert::{Model, Options, Target, plan};
+use tensorfmt::{Archive, Item, Outcome, ReadOptions, Report, VerifyOptions, WriteOptions};
 
 /// Holds both ways against each other; tells whether any check failed.
 fn same_told(archive: &Archive, about: &str) -> Option<bool> {
@@ -34,6 +37,23 @@ fn same_told(archive: &Archive, about: &str) -> Option<bool> {
     assert_eq!(short.items.iter().collect::<Vec<_>>(), kept, "{about}");
     assert_eq!(short.warnings, plain.warnings, "{about}");
     assert_eq!(short.has_failed(), plain.has_failed(), "{about}");
+    // Or none is kept, and they are counted.
+    let mut heard = 0;
+    let hear = Mutex::new(&mut heard);
+    let tell = |_: &Item| **hear.lock().unwrap() += 1;
+    let none = archive.verify(&options.with_items(&tell).with_forget(true));
+    let none = none.unwrap();
+    assert_eq!((none.items.len(), heard), (0, wanted.len()), "{about}");
+    assert_eq!(none.warnings, plain.warnings, "{about}");
+    for outcome in [
+        Outcome::Ok,
+        Outcome::Failed,
+        Outcome::NotCovered,
+        Outcome::Unsupported,
+    ] {
+        assert_eq!(none.count(outcome), plain.count(outcome), "{about}");
+        assert_eq!(short.count(outcome), plain.count(outcome), "{about}");
+    }
     Some(plain.has_failed())
 }
 
@@ -53,4 +73,72 @@ fn items_told_are_those_of_the_report() {
         }
     }
     assert!(whole > 100 && failed > 20, "{whole} {failed}");
+}
+
+/// Writes a set of so many files of tensors, two tensors each.
+fn write_set(path: &Path, target: Target, files: u8) {
+    let mut builder = tensorfmt::safetensors::Builder::new();
+    for at in 0..files * 2 {
+        let tensor = tensorfmt::Tensor::from_slice(&[at; 64], &[64]).unwrap();
+        builder.tensor(format!("t{at}"), tensor).unwrap();
+    }
+    let archive = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
+    let mut options = Options::default();
+    options.max_shard_bytes = Some(128);
+    options.max_part_shards = (target == Target::AeroSet).then_some(1);
+    let plan = plan(Model::of(&archive), target, &options).unwrap();
+    plan.write_file(path, &WriteOptions::default()).unwrap();
+}
+
+/// Damages each file of a set in turn, in many places and by cutting it, and compares what is told.
+fn set_told(target: Target, name: &str, files: u8) -> (usize, usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    write_set(&path, target, files);
+    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+    assert!(names.len() > usize::from(files), "{names:?}");
+    let mut options = ReadOptions::default();
+    options.salvage = true;
+    let mut ends = (0, 0);
+    let mut judge = |about: &str| {
+        // As the command line opens what it verifies.
+        let opened = Archive::open(&path).or_else(|_| Archive::open_with(&path, &options));
+        match opened.ok().and_then(|archive| same_told(&archive, about)) {
+            Some(true) => ends.0 += 1,
+            Some(false) => ends.1 += 1,
+            None => {}
+        }
+    };
+    judge("whole");
+    for file in names {
+        let file = file.unwrap().path();
+        let whole = fs::read(&file).unwrap();
+        let shown = file.display();
+        for at in (0..whole.len()).step_by(whole.len() / 60 + 1) {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1 << (at % 8);
+            fs::write(&file, damaged).unwrap();
+            judge(&format!("{shown} at {at}"));
+        }
+        for len in [0, whole.len() / 2, whole.len() - 1] {
+            fs::write(&file, &whole[..len]).unwrap();
+            judge(&format!("{shown} of {len}"));
+        }
+        fs::remove_file(&file).unwrap();
+        judge(&format!("{shown} gone"));
+        fs::write(&file, whole).unwrap();
+    }
+    ends
+}
+
+#[test]
+fn items_told_of_damaged_sets_are_those_of_the_report() {
+    // Of six parts not all are open at once.
+    for files in [2, 6] {
+        let (failed, whole) = set_told(Target::AeroSet, "m.aeroset.json", files);
+        assert!(failed > 60 && whole > 0, "{failed} {whole}");
+        let name = "m.safetensors.index.json";
+        let (failed, whole) = set_told(Target::SafetensorsSet, name, files);
+        assert!(failed > 10 && whole > 10, "{failed} {whole}");
+    }
 }

@@ -8,6 +8,10 @@ const SHARED: usize = 16 << 10;
 
 /// An index of so many tensors of bytes, all over the first ones of shard 0.
 fn index(count: usize, len: usize) -> Vec<u8> {
+    index_of(count, len, name)
+}
+
+fn index_of(count: usize, len: usize, name: fn(usize) -> String) -> Vec<u8> {
     let (shape, len) = (uint(len as u64), uint(len as u64));
     let mut index = [&[0x81][..], &text("tensors"), &[0xDD]].concat();
     index.extend(
@@ -35,6 +39,16 @@ fn index(count: usize, len: usize) -> Vec<u8> {
 
 fn shard(len: usize) -> Chunk {
     chunk(b"WTSH", 0x2, "weights.shard0", vec![1; len])
+}
+
+/// A name as models have them.
+fn long_name(at: usize) -> String {
+    format!("model.layers.{:06}.mlp.w{:05}", at / 8, at % 8)
+}
+
+/// The same as [`empty`] with names as models have them.
+pub(super) fn names(count: usize) -> Made {
+    one_file(&[tidx(index_of(count, 0, long_name)), shard(64)])
 }
 
 fn one_file(chunks: &[Chunk]) -> Made {

@@ -33,3 +33,27 @@ pub(super) fn rank(count: usize) -> Made {
     let header = format!(r#"{{"w":{{"dtype":"U8","shape":[{shape}],"data_offsets":[0,1]}}}}"#);
     single("safetensors", file(header, &[7]))
 }
+
+/// A shard with everything, and the index beside it.
+pub(super) fn set(count: usize) -> Made {
+    let mut made = tensors(count, "[4]", 16);
+    let shard = "crowd-00001-of-00001.safetensors";
+    let map: Vec<String> = (0..count)
+        .map(|at| format!(r#""{}":"{shard}""#, name(at)))
+        .collect();
+    let total = count * 16;
+    let index = format!(
+        r#"{{"metadata":{{"total_size":{total}}},"weight_map":{{{}}}}}"#,
+        map.join(",")
+    );
+    for (name, _) in &mut made.files {
+        shard.clone_into(name);
+    }
+    let index = (
+        "crowd.safetensors.index.json".to_owned(),
+        index.into_bytes(),
+    );
+    made.files.insert(0, index);
+    made.index_len = made.files.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+    made
+}

@@ -391,3 +391,93 @@ fn very_many_tensors_are_verified_in_their_order() {
     assert!(rest.items.is_empty());
     assert_eq!(told.into_inner().unwrap(), report.items);
 }
+
+/// Bytes that very many tensors share are checked once, and each tensor is told of what became of them.
+#[test]
+fn bytes_that_all_tensors_share_are_checked_once() {
+    const COUNT: usize = 40_000;
+    /// Counts the bytes that it is asked for.
+    struct Counting(Bytes, std::sync::atomic::AtomicU64);
+    impl Source for Counting {
+        fn size(&self) -> u64 {
+            self.0.size()
+        }
+        fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
+            let len = out.len() as u64;
+            self.1.fetch_add(len, std::sync::atomic::Ordering::Relaxed);
+            self.0.read_into(offset, out)
+        }
+    }
+    let crowds = test_data::crowds::CROWDS.iter();
+    for name in ["ztensor-0.1-blob", "ztensor-1.2-blob", "ztensor-2-seekable"] {
+        let crowd = crowds.clone().find(|crowd| crowd.name == name).unwrap();
+        let whole = crowd.make(COUNT).files.swap_remove(0).1;
+        let mut damaged = whole.clone();
+        let archive = Archive::from_bytes(whole.clone()).unwrap();
+        // The magic at its start can't be another.
+        let first = archive.entries().next().unwrap().offset();
+        damaged[usize::try_from(first).unwrap()] ^= 0x10;
+        for (file, outcome) in [(whole, None), (damaged, Some(Outcome::Failed))] {
+            let len = file.len() as u64;
+            let source = std::sync::Arc::new(Counting(file.into(), 0.into()));
+            let archive = Archive::from_source(source.clone(), &ReadOptions::default()).unwrap();
+            source.1.store(0, std::sync::atomic::Ordering::Relaxed);
+            let report = archive.verify(&VerifyOptions::default()).unwrap();
+            let asked = source.1.load(std::sync::atomic::Ordering::Relaxed);
+            assert!(asked < len, "{name}: {asked} of {len}");
+            let tensors = &report.items[..report.items.len() - 1];
+            assert_eq!(tensors.len(), COUNT, "{name}");
+            for (item, entry) in tensors.iter().zip(archive.entries()) {
+                assert_eq!(item.item, entry.name(), "{name}");
+                match outcome {
+                    Some(outcome) => assert_eq!(item.outcome, outcome, "{name} {item}"),
+                    None => assert_ne!(item.outcome, Outcome::Failed, "{name} {item}"),
+                }
+            }
+        }
+    }
+}
+
+/// What is said of shared bytes is not said of others: not as another dtype, nor against another checksum.
+#[test]
+fn the_same_bytes_are_held_against_each_checksum() {
+    let tensor = Tensor::from_slice(&[7u8; 4096], &[4096]).unwrap();
+    let mut builder = Builder::new();
+    // The first one is there so that the places of the others are numbers of one width.
+    for name in ["_", "a", "b", "c"] {
+        builder.tensor(name, tensor.clone()).unwrap();
+    }
+    let mut file = builder.to_vec().unwrap();
+    let archive = Archive::from_bytes(file.clone()).unwrap();
+    let text = archive.entry("a").unwrap().checksum().unwrap().to_string();
+    let places: Vec<u16> = archive
+        .entries()
+        .map(|entry| u16::try_from(entry.offset()).unwrap())
+        .collect();
+    let index = usize::from(places[3]) + 4096;
+    let find = |file: &[u8], wanted: &[u8]| -> Vec<usize> {
+        let all = index..file.len() - wanted.len();
+        all.filter(|&at| &file[at..at + wanted.len()] == wanted)
+            .collect()
+    };
+    for place in &places[2..] {
+        let [high, low] = place.to_be_bytes();
+        let found = find(&file, &[0x19, high, low]);
+        assert_eq!(found.len(), 1);
+        file[found[0] + 1..found[0] + 3].copy_from_slice(&places[1].to_be_bytes());
+    }
+    let found = find(&file, text.as_bytes());
+    assert_eq!(found.len(), 4);
+    let last = found[2] + text.len() - 1;
+    file[last] = if file[last] == b'0' { b'1' } else { b'0' };
+    let archive = Archive::from_bytes(file).unwrap();
+    let shared = archive.entries().skip(1);
+    assert!(
+        shared
+            .clone()
+            .all(|entry| entry.offset() == u64::from(places[1]))
+    );
+    let report = archive.verify(&VerifyOptions::default()).unwrap();
+    let outcomes: Vec<_> = report.items[1..4].iter().map(|item| item.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Ok, Outcome::Failed, Outcome::Ok]);
+}
