@@ -98,12 +98,11 @@ impl ReadOptions {
     /// ```
     #[must_use]
     pub fn beside<'a>(&self, archives: impl IntoIterator<Item = &'a Archive>, work: Work) -> Self {
-        let max = self.value_of(LIMIT).unwrap_or(OVERHEAD);
-        let left = max.saturating_sub(beyond(archives, work));
-        // Who sets the limit means it, and more than this an index may never take unless told.
-        if left >= OVERHEAD || self.value_of(INDEX).is_some() {
+        // Who sets one of them is told of that one.
+        if self.value_of(LIMIT).or(self.value_of(INDEX)).is_some() {
             return self.clone();
         }
+        let left = OVERHEAD.saturating_sub(beyond(archives, work));
         let mut options = self.clone();
         // A build whose formats have no such limit does without.
         let _ = options.limit(INDEX, left);

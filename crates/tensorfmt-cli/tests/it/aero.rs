@@ -163,8 +163,14 @@ fn a_set_lists_the_part_of_each_tensor() {
 #[test]
 fn options_that_make_no_sense_are_usage_errors() {
     let scratch = Scratch::new();
-    for options in [["--phsh", "0"], ["--zstd", "99"], ["--zstd", "-8"]] {
-        let convert = ["convert", "demo.mag", "x.aero"];
+    for options in [
+        ["--phsh", "0"],
+        ["--zstd", "99"],
+        ["--zstd", "-8"],
+        ["--max-shard-size", "0"],
+        ["--max-part-shards", "0"],
+    ] {
+        let convert = ["convert", "demo.mag", "x.aeroset.json"];
         let run = scratch.run(&[&convert[..], &options].concat());
         assert_eq!(run.code, 2, "{options:?}: {run:?}");
         assert!(run.err.contains(options[1]), "{options:?}: {}", run.err);
