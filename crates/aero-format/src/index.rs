@@ -63,15 +63,8 @@ impl Index {
             let at = cursor.at("chunk_offset");
             let chunk = Toc::entry(&mut cursor, &names)?;
             names_len = names_len.saturating_add(chunk.name().len() as u64);
-            if names_len > limits.max_chunk_name_bytes {
-                return Err(tensor_core::LimitExceeded {
-                    limit: "max_chunk_name_bytes",
-                    value: names_len,
-                    max: limits.max_chunk_name_bytes,
-                    at,
-                }
-                .into());
-            }
+            let max = limits.max_chunk_name_bytes;
+            LimitExceeded::check("max_chunk_name_bytes", names_len, max, at)?;
             if ordinal == 1 && is_destroyed(chunks.first(), &chunk) {
                 return Err(Error::invalid(Rule::ControlDestroyed, at));
             }
