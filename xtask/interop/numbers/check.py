@@ -26,7 +26,7 @@ import numpy as np
 
 np.seterr(all="ignore")
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 COMMAND = os.environ.get("TENSORFMT_BIN", str(ROOT / "target" / "release" / "tensorfmt"))
 # Our name, the header's, NumPy's.
 KINDS = {

@@ -609,7 +609,7 @@ mod unix {
         }
         // Root is above limits of processes, so the command runs as nobody, who must reach it.
         let program = scratch.path("tensorfmt");
-        fs::copy(crate::program(), &program).unwrap();
+        copy_program(&program);
         fs::create_dir(scratch.path("out")).unwrap();
         for path in [scratch.path(""), program, scratch.path("out")] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
@@ -678,13 +678,21 @@ mod unix {
         );
     }
 
+    /// Copies the program, which is run from there. A copy made by this process could be open for writing in a
+    /// child that another test starts meanwhile, and what is open for writing can't be run.
+    #[cfg(target_os = "linux")]
+    fn copy_program(to: &std::path::Path) {
+        let copied = Command::new("cp").arg(crate::program()).arg(to).status();
+        assert!(copied.unwrap().success());
+    }
+
     /// Runs a script as nobody, in a folder that nobody may enter; `None` where that can't be done.
     #[cfg(target_os = "linux")]
     fn as_nobody(scratch: &Scratch, text: &str) -> Option<Run> {
         use std::os::unix::fs::PermissionsExt;
 
         let program = scratch.path("tensorfmt");
-        fs::copy(crate::program(), &program).unwrap();
+        copy_program(&program);
         for path in [scratch.path(""), program] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
         }
