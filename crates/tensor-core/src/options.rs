@@ -39,6 +39,8 @@ pub type Progress<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 /// // Each check as it is made, instead of a list of all of them at the end.
 /// let told = |item: &tensor_core::Item| println!("{item}");
 /// assert!(options.with_items(&told).items.is_some());
+/// // They may be a million that failed: their number is enough where all are told.
+/// assert!(options.with_items(&told).with_forget(true).forget);
 /// ```
 #[derive(Clone, Copy, Default)]
 #[non_exhaustive]
