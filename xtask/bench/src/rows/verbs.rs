@@ -230,7 +230,7 @@ fn convert(settings: &Settings, programs: &Programs) -> Vec<Row> {
     ] {
         let out = settings.folder.join(format!("verbs-out.{ending}"));
         let ours = programs.ours("convert @ @", &[&input, &out], Some(&out));
-        let times = race(settings.rounds(5), vec![ours, copy(settings, &input)]);
+        let times = race(settings.rounds(3), vec![ours, copy(settings, &input)]);
         rows.push(Row::new(
             &work,
             &format!("to {name}"),
@@ -280,7 +280,7 @@ fn change(settings: &Settings, programs: &Programs) -> Vec<Row> {
     for (name, text, ending, bar) in ways {
         let out = settings.folder.join(format!("verbs-changed.{ending}"));
         let ours = programs.ours(text, &[&input, &out], Some(&out));
-        let times = race(settings.rounds(5), vec![ours, copy(settings, &input)]);
+        let times = race(settings.rounds(3), vec![ours, copy(settings, &input)]);
         rows.push(Row::new(&work, name, bar, &times[0], &times[1]));
         let _ = fs::remove_file(out);
     }
@@ -304,7 +304,7 @@ fn digests(settings: &Settings, programs: &Programs) -> Vec<Row> {
         programs.ours("hash @", &[&input], None),
         Contender::new("BLAKE3 of the file, all threads, mapped", whole),
     ];
-    let times = race(settings.rounds(5), contenders);
+    let times = race(settings.rounds(3), contenders);
     let work = format!("tensorfmt hash, {mebibytes} MiB of safetensors");
     vec![Row::new(
         &work,
@@ -342,7 +342,7 @@ fn values(settings: &Settings, programs: &Programs) -> Vec<Row> {
 
     let mut contenders = vec![programs.ours("stats @", &[&a], None)];
     contenders.extend(programs.python("NumPy, the same figures, mapped", STATS, &[&a_text]));
-    let times = race(settings.rounds(5), contenders);
+    let times = race(settings.rounds(3), contenders);
     let work = format!("tensorfmt stats with quantiles, {mebibytes} MiB of f32");
     for other in &times[1..] {
         rows.push(Row::new(
