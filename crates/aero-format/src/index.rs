@@ -574,15 +574,9 @@ fn check_chunk(chunk: &Chunk, size: u64, options: &ReadOptions, at: At) -> Resul
         return invalid(Rule::ChunkUlen { length, ulen });
     }
     let metadata = [FourCc::TIDX, FourCc::MMSG, FourCc::MJSN].contains(&chunk.fourcc);
-    if metadata && chunk.ulen > limits.max_metadata_bytes {
-        let (limit, value, max) = ("max_metadata_bytes", chunk.ulen, limits.max_metadata_bytes);
-        return Err(tensor_core::LimitExceeded {
-            limit,
-            value,
-            max,
-            at,
-        }
-        .into());
+    if metadata {
+        let max = limits.max_metadata_bytes;
+        LimitExceeded::check("max_metadata_bytes", chunk.ulen, max, at)?;
     }
     Ok(())
 }

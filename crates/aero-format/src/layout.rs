@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use tensor_core::codec::{Cursor, Sink};
-use tensor_core::{At, SinkError, Source, Truncated};
+use tensor_core::{At, LimitExceeded, SinkError, Source, Truncated};
 
 use crate::chunk::{Chunk, FourCc};
 use crate::{Error, Limits, Result, Rule, Unsupported};
@@ -83,18 +83,9 @@ impl Header {
             return invalid(Rule::TocLength { needed, got }, toc_at);
         }
         inside(size, offset, len, rule, toc_at)?;
-        let max = limits.max_string_table_bytes;
-        if string_table_length > max {
-            let (limit, value, at) = ("max_string_table_bytes", string_table_length, table_at);
-            return Err(tensor_core::LimitExceeded {
-                limit,
-                value,
-                max,
-                at,
-            }
-            .into());
-        }
         let (offset, len) = (string_table_offset, string_table_length);
+        let max = limits.max_string_table_bytes;
+        LimitExceeded::check("max_string_table_bytes", len, max, table_at)?;
         let rule = Rule::StringTableRange { offset, len };
         inside(size, offset, len, rule, table_at)?;
         Ok(Self {

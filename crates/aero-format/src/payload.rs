@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use tensor_core::codec::hinted_vec;
-use tensor_core::{At, Bytes, Source, SourceError};
+use tensor_core::{At, Bytes, LimitExceeded, Source, SourceError};
 
 #[cfg(not(feature = "zstd"))]
 use crate::Unsupported;
@@ -58,19 +58,10 @@ impl<'a> Pieces<'a> {
     pub(crate) fn new(source: &'a dyn Source, chunk: &'a Chunk, limits: &Limits) -> Result<Self> {
         let at = At::new(chunk.offset, "payload");
         let max = limits.max_metadata_bytes;
-        if chunk.ulen > max {
-            let (limit, value) = ("max_metadata_bytes", chunk.ulen);
-            return Err(tensor_core::LimitExceeded {
-                limit,
-                value,
-                max,
-                at,
-            }
-            .into());
-        }
+        LimitExceeded::check("max_metadata_bytes", chunk.ulen, max, at)?;
         let most = chunk.length.saturating_mul(limits.max_metadata_ratio);
         if chunk.is_zstd() && chunk.ulen > most.max(RATIO_FROM) {
-            return Err(tensor_core::LimitExceeded {
+            return Err(LimitExceeded {
                 limit: "max_metadata_ratio",
                 value: chunk.ulen.checked_div(chunk.length).unwrap_or(u64::MAX),
                 max: limits.max_metadata_ratio,

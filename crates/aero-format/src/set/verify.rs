@@ -72,7 +72,7 @@ fn tensors(
         let part = in_parts.entry(part.copied().unwrap_or(usize::MAX));
         part.or_default().extend(u32::try_from(entry.ordinal));
     }
-    let mut strange = BTreeMap::new();
+    let mut differing = BTreeMap::new();
     for ordinals in in_parts.into_values() {
         let ordinals = ordinals
             .into_iter()
@@ -80,12 +80,12 @@ fn tensors(
         for entry in ordinals.filter_map(|at| entries.get(at)) {
             let item = check(entry)?;
             if item != agreed(entry) {
-                strange.insert(entry.ordinal, item);
+                differing.insert(entry.ordinal, item);
             }
         }
     }
     for entry in entries {
-        let item = strange.remove(&entry.ordinal);
+        let item = differing.remove(&entry.ordinal);
         report.tell(item.unwrap_or_else(|| agreed(entry)), options);
     }
     Ok(())

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tensor_core::Bytes;
 
 use super::{PEERS, Settings, find, large_file, large_model, no_sync, noise, peer_files, work};
-use crate::formats::{ALL, Item, mag};
+use crate::formats::{ALL, Format, Item, mag};
 use crate::peers;
 use crate::raw::{self, Pages};
 use crate::report::{Bar, Row};
@@ -87,6 +87,29 @@ pub fn into(settings: &Settings) -> Vec<Row> {
     rows
 }
 
+/// All of a file read into new buffers that stay: by an archive, and by positional reads.
+fn all_held<'a>(
+    format: &'a Format,
+    path: &'a Path,
+    ranges: &'a [(u64, u64)],
+) -> [Contender<'a>; 2] {
+    let ours = Contender::new(format.name, move || {
+        let archive = format.open_file(path);
+        let all: Vec<Bytes> = (0..archive.len()).map(|at| archive.read(at)).collect();
+        black_box(all);
+    });
+    let theirs = Contender::new("positional reads", move || {
+        let file = File::open(path).expect("open");
+        let read = |&(offset, len): &(u64, u64)| {
+            let mut buffer = Pages::new(len as usize);
+            raw::read_at(&file, offset, buffer.as_mut());
+            buffer
+        };
+        black_box(ranges.iter().map(read).collect::<Vec<Pages>>());
+    });
+    [ours, theirs]
+}
+
 /// Read into new buffers that all stay, by the size of a tensor.
 pub fn sizes(settings: &Settings) -> Vec<Row> {
     let total = settings.large_tensors() << 4;
@@ -103,21 +126,10 @@ pub fn sizes(settings: &Settings) -> Vec<Row> {
             (mag::FORMAT.write)(&items, path, &no_sync());
         });
         let ranges = mag::FORMAT.open_file(&path).ranges();
-        let ours = Contender::new("mag", || {
-            let archive = mag::FORMAT.open_file(&path);
-            let all: Vec<Bytes> = (0..archive.len()).map(|at| archive.read(at)).collect();
-            black_box(all);
-        });
-        let theirs = Contender::new("positional reads", || {
-            let file = File::open(&path).expect("open");
-            let read = |&(offset, len): &(u64, u64)| {
-                let mut buffer = Pages::new(len as usize);
-                raw::read_at(&file, offset, buffer.as_mut());
-                buffer
-            };
-            black_box(ranges.iter().map(read).collect::<Vec<Pages>>());
-        });
-        let times = race(settings.rounds(7), vec![ours, theirs]);
+        let times = race(
+            settings.rounds(7),
+            all_held(&mag::FORMAT, &path, &ranges).into(),
+        );
         let name = format!("mag, {size} MiB a tensor");
         rows.push(Row::new(
             &work,
@@ -145,22 +157,7 @@ pub fn held(settings: &Settings) -> Vec<Row> {
     for format in ALL {
         let path = large_file(settings, format);
         let ranges = format.open_file(&path).ranges();
-        let mut contenders = vec![
-            Contender::new(format.name, || {
-                let archive = format.open_file(&path);
-                let all: Vec<Bytes> = (0..archive.len()).map(|at| archive.read(at)).collect();
-                black_box(all);
-            }),
-            Contender::new("positional reads", || {
-                let file = File::open(&path).expect("open");
-                let read = |&(offset, len): &(u64, u64)| {
-                    let mut buffer = Pages::new(len as usize);
-                    raw::read_at(&file, offset, buffer.as_mut());
-                    buffer
-                };
-                black_box(ranges.iter().map(read).collect::<Vec<Pages>>());
-            }),
-        ];
+        let mut contenders = Vec::from(all_held(format, &path, &ranges));
         for ((name, path), read) in PEERS.iter().zip(&theirs).zip(read) {
             contenders.push(Contender::new(*name, move || {
                 assert_eq!(read(path), count);
