@@ -20,6 +20,8 @@ const MEMORY: u64 = 64 * MIB;
 const SECONDS: f64 = 20.0;
 /// The most bytes that a conversion is made to write here.
 const WRITTEN: u64 = 2 << 30;
+/// Bytes that a conversion may hold for each tensor that has bytes of its own.
+const CONVERTED: u64 = 720;
 /// What a verb may print: so many times its input, beside so many bytes.
 const OUTPUT: (u64, u64) = (32, 64 * MIB);
 /// Nothing that runs wild may take the machine with it: KiB of addresses, seconds of processors.
@@ -150,7 +152,11 @@ pub(crate) fn make(arguments: &[String]) -> Outcome {
         write(name, bytes)?;
     }
     let first = made.files.first().map_or("", |(name, _)| name.as_str());
-    println(&format!("{first}\n{}\n{}", made.index_len, made.data_len));
+    let own = u8::from(made.own);
+    println(&format!(
+        "{first}\n{}\n{}\n{own}",
+        made.index_len, made.data_len
+    ));
     Ok(())
 }
 
@@ -175,7 +181,7 @@ fn measure(crowd: &Crowd, entries: usize, folder: &Path, program: &Path) -> Resu
     let mut lines = made.lines();
     let file = lines.next().unwrap_or_default();
     let mut number = || lines.next().and_then(|len| len.parse().ok());
-    let (index, data): (u64, u64) = (number().unwrap_or(0), number().unwrap_or(0));
+    let [index, data, own]: [u64; 3] = std::array::from_fn(|_| number().unwrap_or(0));
     let mut len = 0;
     for entry in fs::read_dir(&input).map_err(fail)? {
         let entry = entry.map_err(fail)?;
@@ -191,7 +197,12 @@ fn measure(crowd: &Crowd, entries: usize, folder: &Path, program: &Path) -> Resu
         if column == "extract" && first.is_none() || column == "convert" && data > WRITTEN {
             continue;
         }
-        let both = if column == "diff" { 2 } else { 1 };
+        let (both, kept) = match column {
+            "diff" => (2, 0),
+            // What is held of each tensor until all are written: the file pays for it.
+            "convert" if own > 0 => (1, (CONVERTED * entries as u64).min(8 * len)),
+            _ => (1, 0),
+        };
         let words: Vec<String> = words
             .iter()
             .map(|word| match word.as_str() {
@@ -201,7 +212,7 @@ fn measure(crowd: &Crowd, entries: usize, folder: &Path, program: &Path) -> Resu
                 word => word.replace("OUT.", &format!("{out}.")),
             })
             .collect();
-        runs.push(watch(column, program, &words, allowed * both)?);
+        runs.push(watch(column, program, &words, allowed * both + kept)?);
     }
     Ok((len, runs))
 }

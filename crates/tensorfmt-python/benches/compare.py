@@ -2,7 +2,8 @@
 
     python benches/compare.py [FOLDER] [MEBIBYTES]
 
-Each row is the median of several runs, the packages in turn, files in the cache of the system.
+Each row is the median of several runs, the packages in turn, files in the cache of the system. Beside the
+time of each other package is its ratio to ours, the median over the turns: 2.00x took twice as long.
 """
 
 from __future__ import annotations
@@ -42,9 +43,13 @@ def row(what: str, ways: dict[str, Callable[[], object]], runs: int = RUNS) -> N
             # The first turn warms up.
             if turn:
                 times[name].append(spent)
-    medians = {name: statistics.median(each) for name, each in times.items()}
-    text = "  ".join(f"{name} {1000 * median:9.2f} ms" for name, median in medians.items())
-    print(f"{what:28} {text}", flush=True)
+    ours = times["tensorfmt"]
+    cells = []
+    for name, each in times.items():
+        ratio = statistics.median(a / b for a, b in zip(each, ours))
+        beside = "" if each is ours else f" ({ratio:.2f}x)"
+        cells.append(f"{name} {1000 * statistics.median(each):.2f} ms{beside}")
+    print(f"{what:28} {',  '.join(cells)}", flush=True)
 
 
 def touch(arrays: dict[str, np.ndarray]) -> float:

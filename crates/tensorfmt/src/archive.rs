@@ -473,6 +473,13 @@ impl Archive {
         with_both!(self, entry, (archive, entry) => archive.part_name(entry), else None)
     }
 
+    /// Where the bytes of a tensor are that has any: the part, the shard, the offset.
+    pub(crate) fn place(&self, entry: Entry<'_>) -> Option<(Option<&str>, u32, u64)> {
+        entry.stored_len().filter(|&len| len > 0)?;
+        let (shard, offset) = entry.in_shard().unwrap_or((0, entry.offset()));
+        Some((self.part_of(entry), shard, offset))
+    }
+
     /// Facts about the file as a whole that are no metadata, under the keys of listings.
     #[must_use]
     pub fn facts(&self) -> Vec<(&'static str, Value)> {
@@ -761,6 +768,11 @@ impl<'a> Entry<'a> {
     #[must_use]
     pub fn is_said_at_length(self) -> bool {
         self.said_once() > 1 << 16
+    }
+
+    /// Shard and offset within it, where a set says these instead of an offset in a file.
+    fn in_shard(self) -> Option<(u32, u64)> {
+        with_inner!(self, entry => DescribeEntry::in_shard(entry))
     }
 
     /// Dims and bytes that the file says once for several entries.

@@ -158,6 +158,11 @@ pub(crate) trait DescribeEntry<'a>: Copy {
     /// Bytes in the file, `None` where that is unknown.
     fn stored_bytes(self) -> Option<u64>;
 
+    /// Shard and offset within it, where a set says these instead of an offset in a file.
+    fn in_shard(self) -> Option<(u32, u64)> {
+        None
+    }
+
     /// How the bytes are stored.
     fn encoding(self) -> Cow<'a, str> {
         Cow::Borrowed("raw")

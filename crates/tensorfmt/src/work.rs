@@ -35,6 +35,9 @@ impl ReadOptions {
     /// Estimates what the work takes of memory, and of output where that is a listing: a file may hold very
     /// many tensors in few bytes, and say much of each of them once.
     ///
+    /// A conversion may take more for each tensor that has bytes of its own: what it holds of a tensor until all
+    /// are written, some 500 bytes, but for all of them not more than eight times what the file has.
+    ///
     /// # Errors
     /// A limit, named `max_work_overhead_bytes`, where it is 50 MiB more than the file has bytes, or its index as
     /// decoded, unless set otherwise.
@@ -71,7 +74,12 @@ impl ReadOptions {
         work: Work,
     ) -> Result<()> {
         let max = self.value_of(LIMIT).unwrap_or(OVERHEAD);
-        let value = beyond(archives, work);
+        let archives: Vec<&Archive> = archives.into_iter().collect();
+        let mut value = beyond(archives.iter().copied(), work);
+        if value > max {
+            let earned = archives.iter().map(|archive| earned(archive, work));
+            value = earned.fold(value, u64::saturating_sub);
+        }
         if value <= max {
             return Ok(());
         }
@@ -131,6 +139,33 @@ fn open(format: Format) -> u64 {
 /// What a component takes beyond another tensor: open, and with what it says of its object in a conversion.
 const COMPONENT: (u64, u64) = (120, 1000);
 
+/// What a conversion holds of a tensor beside its names.
+fn converted(format: Format, target: Target) -> u64 {
+    let home = format == Format::Burnpack && target == Target::Burnpack;
+    let more = [(home, 100), (target.is_set(), 200)];
+    let own = if format == Format::Aero { 520 } else { 440 };
+    let more = more.iter().filter(|(is, _)| *is).map(|(_, more)| more);
+    more.fold(own, |sum: u64, more| sum.saturating_add(*more))
+}
+
+/// How many times its bytes a file of many small tensors may take in a conversion.
+const EARNED: u64 = 8;
+
+/// What a conversion may take for tensors that have bytes of their own: what the file itself pays for. Where
+/// very many share bytes, or have none, a small file would make it take as much.
+fn earned(archive: &Archive, work: Work) -> u64 {
+    let Work::Convert(target) = work else {
+        return 0;
+    };
+    let entries = archive.entries();
+    let mut places: Vec<_> = entries.filter_map(|entry| archive.place(entry)).collect();
+    places.sort_unstable();
+    places.dedup();
+    let each = converted(archive.format(), target);
+    let all = each.saturating_mul(places.len() as u64);
+    all.min(archive.file_len().saturating_mul(EARNED))
+}
+
 fn tensors(archive: &Archive, work: Work) -> u64 {
     let format = archive.format();
     let set = archive.is_set();
@@ -144,13 +179,7 @@ fn tensors(archive: &Archive, work: Work) -> u64 {
         Work::Verify => 0,
         // The digest, and where its tensor comes by name.
         Work::Digest => 36,
-        Work::Convert(target) => {
-            let home = format == Format::Burnpack && target == Target::Burnpack;
-            let more = [(home, 100), (target.is_set(), 200)];
-            let more = more.into_iter().filter(|(is, _)| *is);
-            let own = if format == Format::Aero { 520 } else { 440 };
-            more.fold(own, |sum: u64, (_, more)| sum.saturating_add(more))
-        }
+        Work::Convert(target) => converted(format, target),
     };
     let mut all = 0u64;
     for entry in archive.entries() {

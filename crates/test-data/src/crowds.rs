@@ -37,6 +37,8 @@ pub struct Made {
     pub index_len: u64,
     /// Bytes of all tensors together where they share them, as a copy has them that holds each by itself.
     pub data_len: u64,
+    /// Whether each tensor has bytes of its own, as in files that people make.
+    pub own: bool,
 }
 
 impl Made {
@@ -44,6 +46,11 @@ impl Made {
     fn with_data(mut self, count: usize, len: usize) -> Self {
         self.data_len = count as u64 * len as u64;
         self
+    }
+
+    /// The same, of tensors of which each has bytes of its own.
+    fn with_own(self) -> Self {
+        Self { own: true, ..self }
     }
 }
 
@@ -66,6 +73,7 @@ fn single(ending: &str, bytes: Vec<u8>) -> Made {
         files: vec![(format!("crowd.{ending}"), bytes)],
         index_len,
         data_len: 0,
+        own: false,
     }
 }
 
@@ -150,6 +158,11 @@ pub const CROWDS: &[Crowd] = &[
         aero::names,
     ),
     crowd(
+        "aero-small",
+        "16 bytes a tensor, names of 31 bytes",
+        aero::small,
+    ),
+    crowd(
         "aero-zstd",
         "no tensor has a byte, the index is compressed",
         aero::compressed,
@@ -175,6 +188,7 @@ pub const CROWDS: &[Crowd] = &[
         "no tensor has a byte",
         ztensor::flat_empty,
     ),
+    crowd("ztensor-0.1-small", "16 bytes a tensor", ztensor::flat_small),
     crowd(
         "ztensor-0.1-shared",
         "all tensors are the same bytes",

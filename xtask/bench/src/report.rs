@@ -99,7 +99,7 @@ impl Row {
 }
 
 /// Median, least and greatest, with a unit.
-fn spread(times: &Times) -> String {
+pub fn spread(times: &Times) -> String {
     let (unit, scale) = match times.median() {
         s if s >= 1.0 => ("s", 1.0),
         s if s >= 1e-3 => ("ms", 1e3),

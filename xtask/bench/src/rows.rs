@@ -62,6 +62,8 @@ impl Settings {
             let unfinished = self.folder.join(format!("new-{name}"));
             make(&unfinished);
             fs::rename(&unfinished, &path).expect("rename");
+            // What is left to write would be written while others are measured.
+            let _ = std::process::Command::new("sync").status();
         }
         path
     }

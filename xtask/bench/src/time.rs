@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use crate::report;
+
 /// One way of doing the work of a row.
 pub struct Contender<'a> {
     pub name: String,
@@ -99,6 +101,10 @@ pub fn race(rounds: usize, mut contenders: Vec<Contender<'_>>) -> Vec<Times> {
                 times[at].seconds.push(elapsed);
             }
         }
+    }
+    // A long run tells how far it is, and one that is cut keeps what it has measured.
+    for times in &times {
+        eprintln!("    {}: {}", times.name, report::spread(times));
     }
     times
 }

@@ -180,6 +180,11 @@ impl<'a> DescribeEntry<'a> for Entry<'a> {
         self.stored_len()
     }
 
+    fn in_shard(self) -> Option<(u32, u64)> {
+        // No data is at the start of a file.
+        (self.offset() == 0).then(|| (self.shard_id(), self.data_off()))
+    }
+
     fn extras(self) -> Vec<(&'static str, Value)> {
         let mut extras = vec![("shard_id", self.shard_id().into())];
         if let Some(hash) = self.hash_b3() {

@@ -8,10 +8,11 @@ const SHARED: usize = 16 << 10;
 
 /// An index of so many tensors of bytes, all over the first ones of shard 0.
 fn index(count: usize, len: usize) -> Vec<u8> {
-    index_of(count, len, name)
+    index_of(count, len, 0, name)
 }
 
-fn index_of(count: usize, len: usize, name: fn(usize) -> String) -> Vec<u8> {
+/// The same with so many bytes from the start of one to the start of the next.
+fn index_of(count: usize, len: usize, apart: usize, name: fn(usize) -> String) -> Vec<u8> {
     let (shape, len) = (uint(len as u64), uint(len as u64));
     let mut index = [&[0x81][..], &text("tensors"), &[0xDD]].concat();
     index.extend(
@@ -26,7 +27,7 @@ fn index_of(count: usize, len: usize, name: fn(usize) -> String) -> Vec<u8> {
             ("dtype", &[5]),
             ("shape", &[&[0x91][..], &shape].concat()),
             ("shard_id", &[0]),
-            ("data_off", &[0]),
+            ("data_off", &uint((at * apart) as u64)),
             ("data_len", &len),
         ];
         for (key, value) in pairs {
@@ -48,7 +49,13 @@ fn long_name(at: usize) -> String {
 
 /// The same as [`empty`] with names as models have them.
 pub(super) fn names(count: usize) -> Made {
-    one_file(&[tidx(index_of(count, 0, long_name)), shard(64)])
+    one_file(&[tidx(index_of(count, 0, 0, long_name)), shard(64)])
+}
+
+/// Tensors of 16 bytes each, one after the other.
+pub(super) fn small(count: usize) -> Made {
+    let index = index_of(count, 16, 16, long_name);
+    one_file(&[tidx(index), shard(16 * count)]).with_own()
 }
 
 fn one_file(chunks: &[Chunk]) -> Made {
@@ -120,5 +127,6 @@ fn set(count: usize, len: usize) -> Made {
         files,
         index_len,
         data_len: 0,
+        own: false,
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn small(count: usize) -> Made {
         let start = 256 * at as u64;
         descriptor(text("F32"), &[4], start, start + 16)
     });
-    single("bpk", aligned(&metadata, &vec![&[0u8; 16][..]; count]))
+    single("bpk", aligned(&metadata, &vec![&[0u8; 16][..]; count])).with_own()
 }
 
 pub(super) fn packed(count: usize) -> Made {
@@ -29,10 +29,8 @@ pub(super) fn packed(count: usize) -> Made {
         let start = 16 * at as u64;
         descriptor(text("F32"), &[4], start, start + 16)
     });
-    single(
-        "bpk",
-        crate::burnpack::packed(&metadata, &vec![&[0u8; 16][..]; count]),
-    )
+    let file = crate::burnpack::packed(&metadata, &vec![&[0u8; 16][..]; count]);
+    single("bpk", file).with_own()
 }
 
 pub(super) fn bools(count: usize) -> Made {

@@ -27,7 +27,7 @@ pub(super) fn small(count: usize) -> Made {
         }
     });
     file.pad_to(64, 0).fill(64 * count, 0);
-    single("mag", file.into_vec())
+    single("mag", file.into_vec()).with_own()
 }
 
 pub(super) fn keys(count: usize) -> Made {

@@ -22,7 +22,7 @@ pub(super) fn scalars(count: usize) -> Made {
         scalar(&mut file);
         uint(&mut file, 0);
     }
-    single("model", file.into_vec())
+    single("model", file.into_vec()).with_own()
 }
 
 pub(super) fn stats(count: usize) -> Made {
@@ -33,7 +33,7 @@ pub(super) fn stats(count: usize) -> Made {
         text(&mut file, name(at).as_bytes());
         scalar(&mut file);
     }
-    single("param", file.into_vec())
+    single("param", file.into_vec()).with_own()
 }
 
 pub(super) fn configs(count: usize) -> Made {

@@ -17,7 +17,7 @@ pub(super) fn empty(count: usize) -> Made {
 }
 
 pub(super) fn small(count: usize) -> Made {
-    tensors(count, "[4]", 16)
+    tensors(count, "[4]", 16).with_own()
 }
 
 pub(super) fn keys(count: usize) -> Made {
@@ -36,7 +36,7 @@ pub(super) fn rank(count: usize) -> Made {
 
 /// A shard with everything, and the index beside it.
 pub(super) fn set(count: usize) -> Made {
-    let mut made = tensors(count, "[4]", 16);
+    let mut made = tensors(count, "[4]", 16).with_own();
     let shard = "crowd-00001-of-00001.safetensors";
     let map: Vec<String> = (0..count)
         .map(|at| format!(r#""{}":"{shard}""#, name(at)))

@@ -29,13 +29,23 @@ fn map(pairs: &[(&str, &[u8])]) -> Cbor {
 
 /// Version 0.1: a blob at 64, then one entry after the other, all over it.
 fn flat(count: usize, blob: &[u8], encoding: &str, len: usize) -> Made {
+    flat_apart(count, blob, encoding, len, 0)
+}
+
+/// The same with a blob for each, so many bytes from the start of one to the start of the next.
+fn flat_apart(count: usize, blob: &[u8], encoding: &str, len: usize, apart: usize) -> Made {
     let mut file = LeBuffer::new();
     file.text("ZTEN0001").pad_to(64, 0).bytes(blob);
+    if apart > 0 {
+        for _ in 1..count {
+            file.pad_to(apart, 0).bytes(blob);
+        }
+    }
     let mut index = head(4, count as u64);
     for at in 0..count {
         index.extend(map(&[
             ("name", &text(&name(at))),
-            ("offset", &uint(64)),
+            ("offset", &uint((64 + at * apart) as u64)),
             ("size", &uint(blob.len() as u64)),
             ("dtype", &text("uint8")),
             ("layout", &text("dense")),
@@ -49,6 +59,10 @@ fn flat(count: usize, blob: &[u8], encoding: &str, len: usize) -> Made {
 
 pub(super) fn flat_empty(count: usize) -> Made {
     flat(count, &[], "raw", 0)
+}
+
+pub(super) fn flat_small(count: usize) -> Made {
+    flat_apart(count, &[1; 16], "raw", 16, 64).with_own()
 }
 
 pub(super) fn flat_shared(count: usize) -> Made {
