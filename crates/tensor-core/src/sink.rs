@@ -247,3 +247,69 @@ pub fn hinted_vec(capacity: u64) -> Vec<u8> {
     }
     vec
 }
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::Bytes;
+
+    /// The lengths of what is written.
+    struct Lengths(Vec<usize>);
+
+    impl std::io::Write for Lengths {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.push(bytes.len());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Bytes from somewhere else, whose places cost the same or not.
+    struct Elsewhere(Bytes, bool);
+
+    impl Source for Elsewhere {
+        fn size(&self) -> u64 {
+            self.0.size()
+        }
+
+        fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
+            self.0.read_into(offset, out)
+        }
+
+        fn is_random_access(&self) -> bool {
+            self.1
+        }
+    }
+
+    #[test]
+    fn windows_end_at_their_multiples_in_the_output() {
+        let bytes = Bytes::from(alloc::vec![7; 3 * WINDOW]);
+        let lengths = |header: usize, source: &dyn Source| {
+            let mut sink = Sink::new(Lengths(Vec::new()));
+            sink.put(&alloc::vec![0; header]).unwrap();
+            sink.copy_from(source, &Ticker::default()).unwrap();
+            let lengths = sink.into_inner().0;
+            assert_eq!(lengths.iter().sum::<usize>(), header + bytes.len());
+            lengths
+        };
+        let whole = [WINDOW; 3];
+        let cut = |header: usize| [WINDOW - header, WINDOW, WINDOW, header];
+        assert_eq!(lengths(0, &bytes)[..], whole);
+        assert_eq!(lengths(64, &bytes)[1..], cut(64));
+        assert_eq!(lengths(7, &bytes)[1..], cut(7));
+        let random = Elsewhere(bytes.clone(), true);
+        assert_eq!(lengths(64, &random)[1..], cut(64));
+        // Elements stay whole, and what is decoded from front to back has its own windows.
+        assert_eq!(lengths(7, &random)[1..], whole);
+        assert_eq!(lengths(64, &Elsewhere(bytes.clone(), false))[1..], whole);
+        // What is less than a window is put at once.
+        let small = bytes.slice(..WINDOW);
+        let mut sink = Sink::new(Lengths(Vec::new()));
+        sink.put(&[0]).unwrap();
+        sink.copy_from(&small, &Ticker::default()).unwrap();
+        assert_eq!(sink.into_inner().0, [1, WINDOW]);
+    }
+}

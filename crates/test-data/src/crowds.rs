@@ -188,7 +188,11 @@ pub const CROWDS: &[Crowd] = &[
         "no tensor has a byte",
         ztensor::flat_empty,
     ),
-    crowd("ztensor-0.1-small", "16 bytes a tensor", ztensor::flat_small),
+    crowd(
+        "ztensor-0.1-small",
+        "16 bytes a tensor",
+        ztensor::flat_small,
+    ),
     crowd(
         "ztensor-0.1-shared",
         "all tensors are the same bytes",
