@@ -379,6 +379,8 @@ impl Builder {
             }
             .into());
         }
+        // Its length is asked once, and stays the one that is planned with.
+        let data = Unchanged::shared(&name, data);
         let Some(code) = DTypeCode::from_dtype(dtype) else {
             return Err(BuildError::DType { name, dtype }.into());
         };
@@ -497,7 +499,11 @@ impl Builder {
             Some(dtype) if dtype != DType::Opaque => {
                 self.deferred_with(name, TensorSpec::new(dtype, shape), data, options)
             }
-            _ => self.push(name.into(), code, shape, data, options),
+            _ => {
+                let name = name.into();
+                let data = Unchanged::shared(&name, data);
+                self.push(name, code, shape, data, options)
+            }
         }
     }
 
@@ -506,10 +512,9 @@ impl Builder {
         name: String,
         code: DTypeCode,
         shape: Shape,
-        data: impl Source + 'static,
+        data: Arc<dyn Source>,
         options: TensorOptions,
     ) -> Result<&mut Self> {
-        let data = Unchanged::shared(&name, data);
         let tensor = Planned {
             name,
             code,
@@ -726,7 +731,16 @@ impl Builder {
         let tensors = self.options.tensor_hashes;
         let tensors = tensors.then(|| joined.parts.iter().map(range).collect());
         let hasher = ShardHasher::new(self.options.phsh, tensors);
-        put_and_hash(&joined.parts, sink, hasher, threads, ticker)
+        let start = sink.position();
+        let hashes = put_and_hash(&joined.parts, sink, hasher, threads, ticker);
+        hashes.map_err(|error| {
+            let at = sink.position().saturating_sub(start);
+            let tensor = joined.around(at).and_then(|at| self.tensors.get(at));
+            match tensor {
+                Some(tensor) => error.of_tensor(&tensor.name),
+                None => error,
+            }
+        })
     }
 
     /// Which tensors of a shard may be those whose bytes are not what they were.

@@ -493,7 +493,8 @@ impl Builder {
         let ticker = Ticker::new(options.progress);
         for tensor in &self.tensors {
             sink.pad_to(ALIGN, 0)?;
-            sink.copy_from(&tensor.data, &ticker)?;
+            let copied = sink.copy_from(&tensor.data, &ticker);
+            copied.map_err(|error| error.of_tensor(&tensor.name))?;
         }
         Ok(())
     }

@@ -307,7 +307,8 @@ impl Builder {
         sink.fill(plan.data_base - plan.records_end, FILL)?;
         let ticker = Ticker::new(options.progress);
         for tensor in &self.tensors {
-            sink.copy_from(&tensor.data, &ticker)?;
+            let copied = sink.copy_from(&tensor.data, &ticker);
+            copied.map_err(|error| error.of_tensor(&tensor.name))?;
             sink.pad_to(ALIGN, FILL)?;
         }
         Ok(())

@@ -519,7 +519,8 @@ impl Builder {
         sink.put(&self.head()?)?;
         for parameter in parameters {
             sink.put(&parameter.key(self.object))?;
-            parameter.value.write(sink, &ticker)?;
+            let written = parameter.value.write(sink, &ticker);
+            written.map_err(|error| error.of_tensor(&parameter.path.join(".")))?;
             if self.object == DataType::Tensor {
                 continue;
             }
@@ -530,7 +531,10 @@ impl Builder {
                 let mut head = Vec::new();
                 put_str(&mut head, key);
                 sink.put(&head)?;
-                data.write(sink, &ticker)?;
+                data.write(sink, &ticker).map_err(|error| {
+                    let path = parameter.path.join(".");
+                    error.of_tensor(&alloc::format!("{path}:{key}"))
+                })?;
             }
         }
         Ok(())

@@ -589,7 +589,8 @@ impl Builder {
         let ticker = Ticker::new(options.progress);
         let tensors = plan.order.iter().filter_map(|&at| self.tensors.get(at));
         for tensor in tensors {
-            sink.copy_from(&tensor.data, &ticker)?;
+            let copied = sink.copy_from(&tensor.data, &ticker);
+            copied.map_err(|error| error.of_tensor(&tensor.name))?;
         }
         Ok(())
     }

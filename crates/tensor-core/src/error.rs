@@ -366,19 +366,30 @@ impl SourceError {
         Self::Codec(Box::new(error))
     }
 
-    /// Says which tensor the error is about, whose bytes lie at `offset` of its file where that is known. One of
-    /// a file, which says its path, and one that names a tensor stay as they are.
+    /// Says which tensor the error is about, whose bytes lie at `offset` of its file where that is known. One that
+    /// names a tensor stays as it is.
     ///
     /// ```
-    /// use tensor_core::{Kind, SourceError};
+    /// use tensor_core::{FileError, Kind, SourceError};
     ///
     /// let error = SourceError::Other("HTTP 503".into()).of_tensor("w", Some(0x40));
     /// assert_eq!((error.kind(), error.tensor()), (Kind::Io, Some("w")));
     /// assert_eq!(error.to_string(), "tensor \"w\": HTTP 503 (byte 0x40, field data)");
+    ///
+    /// let error = FileError::new("model.zt", std::io::Error::other("a sector can't be read"));
+    /// let error = SourceError::from(error).of_tensor("w", Some(0x40));
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "model.zt: tensor \"w\": a sector can't be read (byte 0x40, field data)"
+    /// );
     /// ```
     #[cold]
     #[must_use]
     pub fn of_tensor(self, name: &str, offset: Option<u64>) -> Self {
+        #[cfg(feature = "std")]
+        if let Self::File(error) = self {
+            return Self::File(error.of_tensor(name, offset));
+        }
         let is_bare = matches!(self, Self::Other(_) | Self::OutOfBounds { .. });
         if !is_bare && !matches!(&self, Self::Codec(error) if error.tensor().is_none()) {
             return self;
@@ -412,20 +423,24 @@ impl SourceError {
         }
     }
 
-    /// Where a codec found it, in the file that it decodes.
+    /// Where a codec found it, in the file that it decodes, or where a file could not be read.
     #[must_use]
     pub fn at(&self) -> Option<At> {
         match self {
             Self::Codec(error) => error.at(),
+            #[cfg(feature = "std")]
+            Self::File(error) => error.at(),
             _ => None,
         }
     }
 
-    /// The tensor that a codec says it is about.
+    /// The tensor that it is about, where one is known.
     #[must_use]
     pub fn tensor(&self) -> Option<&str> {
         match self {
             Self::Codec(error) => error.tensor(),
+            #[cfg(feature = "std")]
+            Self::File(error) => error.tensor(),
             _ => None,
         }
     }
@@ -484,15 +499,21 @@ impl Failure for OfTensor {
 /// let error = FileError::new("model.mag", io::Error::new(io::ErrorKind::NotFound, "no such file"));
 /// assert_eq!(error.kind(), Kind::Io);
 /// assert_eq!(error.to_string(), "model.mag: no such file");
+/// // Only what fails while bytes are read knows of places, and its reader of tensors.
+/// assert_eq!((error.at(), error.tensor()), (None, None));
 /// ```
 #[cfg(feature = "std")]
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {source}", path.display())]
+#[error("{}: {}{source}{}", path.display(), OfFile(tensor), In(self.at()))]
 pub struct FileError {
     /// The file or folder.
     pub path: PathBuf,
     /// What the operating system said.
     pub source: std::io::Error,
+    /// The tensor whose bytes were asked for.
+    tensor: Option<Box<str>>,
+    /// Where in the file bytes were asked for.
+    offset: Option<u64>,
 }
 
 #[cfg(feature = "std")]
@@ -502,7 +523,36 @@ impl FileError {
         Self {
             path: path.as_ref().to_path_buf(),
             source,
+            tensor: None,
+            offset: None,
         }
+    }
+
+    /// Says where bytes were asked for.
+    #[must_use]
+    pub(crate) fn at_offset(mut self, offset: u64) -> Self {
+        self.offset = Some(offset);
+        self
+    }
+
+    /// Says for which tensor, and where its bytes begin, unless there is a place or a tensor.
+    #[must_use]
+    fn of_tensor(mut self, name: &str, offset: Option<u64>) -> Self {
+        self.tensor.get_or_insert_with(|| name.into());
+        self.offset = self.offset.or(offset);
+        self
+    }
+
+    /// Where in the file bytes could not be read.
+    #[must_use]
+    pub fn at(&self) -> Option<At> {
+        self.offset.map(|offset| At::new(offset, "data"))
+    }
+
+    /// The tensor whose bytes were asked for, where it is known.
+    #[must_use]
+    pub fn tensor(&self) -> Option<&str> {
+        self.tensor.as_deref()
     }
 
     /// The error of a caller who must not write to `path`.
@@ -522,6 +572,34 @@ impl FileError {
         match misused || self.source.kind() == std::io::ErrorKind::AlreadyExists {
             true => Kind::Build,
             false => Kind::Io,
+        }
+    }
+}
+
+/// The tensor that a file is read for, as the start of a message.
+#[cfg(feature = "std")]
+struct OfFile<'a>(&'a Option<Box<str>>);
+
+#[cfg(feature = "std")]
+impl fmt::Display for OfFile<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(tensor) => write!(f, "tensor {tensor:?}: "),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A place as the end of a message.
+#[cfg(feature = "std")]
+struct In(Option<At>);
+
+#[cfg(feature = "std")]
+impl fmt::Display for In {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(at) => write!(f, " ({at})"),
+            None => Ok(()),
         }
     }
 }

@@ -71,6 +71,26 @@ pub enum TransferError {
     Cancelled,
 }
 
+impl TransferError {
+    /// Says which tensor a source's error is about, as [`SourceError::of_tensor`] does.
+    ///
+    /// ```
+    /// use tensor_core::SourceError;
+    /// use tensor_core::codec::TransferError;
+    ///
+    /// let error = TransferError::from(SourceError::Other("HTTP 503".into())).of_tensor("w");
+    /// assert_eq!(error.to_string(), "tensor \"w\": HTTP 503");
+    /// ```
+    #[cold]
+    #[must_use]
+    pub fn of_tensor(self, name: &str) -> Self {
+        match self {
+            Self::Source(error) => Self::Source(error.of_tensor(name, None)),
+            error => error,
+        }
+    }
+}
+
 /// Counts what goes to an [`Output`], so that writers know where they are.
 ///
 /// ```

@@ -506,7 +506,7 @@ mod file {
                     ),
                     _ => error,
                 };
-                SourceError::File(FileError::new(&self.path, error))
+                SourceError::File(FileError::new(&self.path, error).at_offset(offset))
             })
         }
     }

@@ -128,4 +128,8 @@ impl Failure for Changed {
     fn at(&self) -> Option<At> {
         None
     }
+
+    fn tensor(&self) -> Option<&str> {
+        Some(&self.name)
+    }
 }

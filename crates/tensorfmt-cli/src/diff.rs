@@ -655,7 +655,8 @@ fn compare(
         Err(Failed::B(error)) if !ends_all(&error) => {
             return Ok(Some(unreadable(name, None, Some(&error))));
         }
-        Err(failed) => return Err(failed),
+        Err(Failed::A(error)) => return Err(Failed::A(error.of_tensor(a.name()))),
+        Err(Failed::B(error)) => return Err(Failed::B(error.of_tensor(b.name()))),
     };
     let what = match has_size(a) {
         false => "bytes",

@@ -332,6 +332,7 @@ fn one(
     match target {
         Target::Stdout => put(crate::console::stdout(), head, &piece.data, ticker)
             .map(drop)
+            .map_err(|error| error.of_tensor(&piece.tensor))
             .map_err(|error| Failure::stdout_of(&error)),
         Target::Path(path) => {
             let len = piece.data.size().saturating_add(head.len() as u64);
@@ -339,6 +340,7 @@ fn one(
             let _graceful = target.is_file().then(Graceful::new);
             create(path, force, common)
                 .and_then(|file| Ok(put(file, head, &piece.data, ticker)?.commit()?))
+                .map_err(|error| error.of_tensor(&piece.tensor))
                 .map_err(|error| Failure::about(path, &error))
         }
     }

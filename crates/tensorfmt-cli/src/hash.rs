@@ -185,7 +185,8 @@ impl Work<'_> {
                 let Some(entry) = asked.get(at).and_then(|&at| entries.get(at)) else {
                     return Ok(Ok(Vec::new()));
                 };
-                settled(digest::of_tensor(archive, entry, algorithm, ticker))
+                let digest = digest::of_tensor(archive, entry, algorithm, ticker);
+                settled(entry.name(), digest)
             })
         })?;
         // Of those in another order the values are read once more.
@@ -193,7 +194,10 @@ impl Work<'_> {
         let rows = tensor_core::parallel::map(threads, entries.len(), |at| {
             let readable = stored.get(at).is_some_and(Result::is_ok);
             match entries.get(at).filter(|_| readable) {
-                Some(entry) => settled(digest::of_rows(archive, tensors, entry, algorithm, &quiet)),
+                Some(entry) => {
+                    let digest = digest::of_rows(archive, tensors, entry, algorithm, &quiet);
+                    settled(entry.name(), digest)
+                }
                 None => Ok(Ok(None)),
             }
         })?;
@@ -238,10 +242,12 @@ impl Work<'_> {
 }
 
 /// An error that is about more than one tensor stays one.
-fn settled<T>(result: Result<T, Error>) -> Result<Result<T, Arc<Error>>, Error> {
+fn settled<T>(name: &str, result: Result<T, Error>) -> Result<Result<T, Arc<Error>>, Error> {
     use tensor_core::Kind;
     match result {
-        Err(error) if matches!(error.kind(), Kind::Io | Kind::Cancelled) => Err(error),
+        Err(error) if matches!(error.kind(), Kind::Io | Kind::Cancelled) => {
+            Err(error.of_tensor(name))
+        }
         result => Ok(result.map_err(Arc::new)),
     }
 }

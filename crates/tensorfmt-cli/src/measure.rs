@@ -167,7 +167,7 @@ fn found(tensor: &ModelTensor, threads: usize, ticker: &Ticker<'_>) -> Result<Fi
                 reason: reasons.join("; "),
             }))
         }
-        other => other,
+        other => other.map_err(|error| error.of_tensor(tensor.name())),
     }
 }
 

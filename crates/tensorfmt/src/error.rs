@@ -99,6 +99,31 @@ impl Error {
             _ => None,
         }
     }
+
+    /// Says which tensor the error is about, unless it names one.
+    ///
+    /// ```
+    /// use tensorfmt::{Error, SourceError};
+    ///
+    /// let error = Error::from(SourceError::Other("HTTP 503".into())).of_tensor("w");
+    /// assert_eq!(error.to_string(), "tensor \"w\": HTTP 503");
+    /// ```
+    #[cold]
+    #[must_use]
+    pub fn of_tensor(self, name: &str) -> Self {
+        match self {
+            $(
+                #[cfg(feature = $feature)]
+                Self::$Format(error) => Self::$Format(error.of_tensor(name)),
+            )*
+            Self::Source(error) => Self::Source(error.of_tensor(name, None)),
+            Self::InFile { path, error } => Self::InFile {
+                path,
+                error: Box::new(error.of_tensor(name)),
+            },
+            error => error,
+        }
+    }
 }
     };
 }
@@ -169,6 +194,7 @@ impl Error {
         }
         match self {
             Self::Source(error) => error.at(),
+            Self::File(error) => error.at(),
             Self::Limit(limit) => Some(limit.at),
             Self::InFile { error, .. } => error.at(),
             _ => None,

@@ -126,7 +126,31 @@ macro_rules! saving_tests {
                 assert_eq!(error.kind(), Kind::Io);
                 let text = error.to_string();
                 assert!(text.contains(name) && text.contains("shorter"), "{text}");
+                assert_eq!(error.tensor(), Some("w"), "{text}");
+                assert!(
+                    error.at().is_some_and(|at| at.offset < 4 * 4096 + 8192),
+                    "{text}"
+                );
+                assert!(text.contains("tensor \"w\": the file"), "{text}");
+                assert!(text.contains(" (byte 0x"), "{text}");
+                assert_eq!(text.matches(name).count(), 1, "{text}");
             }
+            // So does a copy, which reads it piece by piece and gives it another name.
+            let (dtype, shape) = (entry.dtype().unwrap(), entry.shape().clone());
+            let spec = TensorSpec::new(dtype, shape).with_order(entry.order());
+            let mut builder = Builder::new();
+            let data = archive.data(entry).unwrap();
+            builder.deferred("copy", spec, data).unwrap();
+            let copied = folder.path().join(concat!("copy.", $ending));
+            for error in [
+                builder.to_vec().unwrap_err(),
+                builder.write_file(&copied).unwrap_err(),
+            ] {
+                let text = error.to_string();
+                assert_eq!(error.tensor(), Some("copy"), "{text}");
+                assert!(text.contains(name) && text.contains(" (byte 0x"), "{text}");
+            }
+            assert!(!copied.exists());
         }
 
         #[test]

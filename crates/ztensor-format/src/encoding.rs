@@ -718,7 +718,8 @@ mod frames {
                     put(output.as_slice())?;
                 }
                 Ok(())
-            })?;
+            })
+            .map_err(|error| error.of_tensor(name))?;
             loop {
                 let mut output = OutBuffer::around(piece.as_mut_slice());
                 let left = check(context.end_stream(&mut output))?;

@@ -648,7 +648,8 @@ impl Planned {
             (None, Some(level)) => {
                 compressor.compress(&self.name, &self.data, level, ticker, &mut put)?;
             }
-            (None, None) => walk::<Error>(&self.data, 0..self.len, ticker, put)?,
+            (None, None) => walk::<Error>(&self.data, 0..self.len, ticker, put)
+                .map_err(|error| error.of_tensor(&self.name))?,
         }
         index.add(self, offset, sink.position() - offset, hasher);
         Ok(())

@@ -29,15 +29,19 @@ impl Builder {
             let mut tensors = None;
             if self.options.tensor_hashes {
                 let mut hashes = Vec::new();
-                for (_, data) in &joined.parts {
+                for ((_, data), tensor) in joined.parts.iter().zip(&joined.tensors) {
                     let none = Ticker::default();
-                    hashes.push(blake3_of(data, 0..data.size(), options.threads, &none)?);
+                    let hash = blake3_of(data, 0..data.size(), options.threads, &none);
+                    let name = self.tensors.get(*tensor).map_or("", |tensor| &*tensor.name);
+                    hashes.push(hash.map_err(|error| error.of_tensor(name))?);
                 }
                 tensors = Some(hashes);
             }
-            let whole = blake3_of(&joined, 0..joined.size(), options.threads, &ticker)?;
+            let named = |error| joined.named(error, &self.tensors);
+            let whole = blake3_of(&joined, 0..joined.size(), options.threads, &ticker);
+            let whole = whole.map_err(named)?;
             let pages = match self.options.phsh {
-                Some(page_size) => Some(page_hashes(&joined, page_size)?),
+                Some(page_size) => Some(page_hashes(&joined, page_size).map_err(named)?),
                 None => None,
             };
             hashed.push(ShardHashes {

@@ -16,6 +16,7 @@ mod lazy;
 mod mutation;
 mod roundtrip;
 mod salvage;
+mod saving;
 mod set_faults;
 mod sets;
 

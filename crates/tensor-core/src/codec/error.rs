@@ -282,6 +282,8 @@ impl<F: Format> Error<F> {
             Self::Limit(limit) => Some(limit.at),
             Self::Source(error) => error.at(),
             #[cfg(feature = "std")]
+            Self::File(error) => error.at(),
+            #[cfg(feature = "std")]
             Self::InFile { error, .. } => error.at(),
             _ => None,
         }

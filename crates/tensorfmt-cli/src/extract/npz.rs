@@ -64,7 +64,8 @@ pub(super) fn write<O: Output>(
         };
         summed.put(head)?;
         let mut sink = Sink::new(summed);
-        sink.copy_from(&piece.data, ticker)?;
+        let copied = sink.copy_from(&piece.data, ticker);
+        copied.map_err(|error| error.of_tensor(&piece.tensor))?;
         let summed = sink.into_inner();
         (out, member.crc) = (summed.out, summed.crc.finalize());
         let after = member.descriptor();
