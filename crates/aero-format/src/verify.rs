@@ -26,6 +26,7 @@ impl Archive {
     pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
         let mut report = Report::default();
         self.verify_into(&mut report, "", options)?;
+        self.warn_into(&mut report, "", options);
         Ok(report)
     }
 
@@ -53,7 +54,8 @@ impl Archive {
         let mut found = None;
         match self.stored_range(entry) {
             Ok(range) if entry.hash_b3().is_some() => {
-                found = Some(blake3_of(&self.source, range, 0, &Ticker::default())?);
+                let hash = blake3_of(&self.source, range, 0, &Ticker::default());
+                found = Some(hash.map_err(|error| error.of_tensor(entry.name()))?);
             }
             Ok(_) => {
                 let shard = self.shard(entry).filter(|shard| {
@@ -96,14 +98,9 @@ impl Archive {
         // Shards one after the other on all threads; what is small side by side.
         let mut damaged = BTreeSet::new();
         // The items of what is of one shard alone: its hash, and those of its pages.
-        let mut of_shards = Vec::new();
+        let mut of_shards: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for chunk in &self.index.chunks {
             let item = format!("{prefix}{} {}", chunk.fourcc, chunk.name());
-            if chunk.is_unhashed() {
-                report
-                    .warnings
-                    .push(format!("{item} has no hash, as one writer leaves it"));
-            }
             let checked = self.verify_chunk(chunk, options, &ticker);
             let item = compared(item, chunk, checked)?;
             let mut of_shard = None;
@@ -120,8 +117,8 @@ impl Archive {
             let place = report.items.len();
             report.tell(item, options);
             // Nothing is added to one that isn't kept.
-            if report.items.len() > place {
-                of_shards.extend(of_shard.map(|shard| (place, shard)));
+            if let Some(shard) = of_shard.filter(|_| report.items.len() > place) {
+                of_shards.entry(shard).or_default().push(place);
             }
         }
         self.verify_tensors(report, prefix, &damaged, &of_shards, options, &ticker)?;
@@ -132,18 +129,42 @@ impl Archive {
                 options,
             );
         }
-        if options.strict {
-            let is_longer = |entry: &Entry<'_>| {
-                let len = entry.nbytes();
-                len.is_some_and(|len| len < entry.record().data_len)
-            };
-            let warnings = entries.filter(is_longer).map(|entry| {
-                let name = entry.name();
-                format!("{prefix}{name:?} has more data than it needs")
-            });
-            report.warnings.extend(warnings);
-        }
         Ok(())
+    }
+
+    /// What is tolerated, after all items.
+    pub(crate) fn warn_into(&self, report: &mut Report, prefix: &str, options: &VerifyOptions<'_>) {
+        for chunk in self.unhashed() {
+            let item = format!("{prefix}{} {}", chunk.fourcc, chunk.name());
+            let text = format!("{item} has no hash, as one writer leaves it");
+            report.warn(text, options);
+        }
+        for entry in self.longer(options) {
+            let name = entry.name();
+            let text = format!("{prefix}{name:?} has more data than it needs");
+            report.warn(text, options);
+        }
+    }
+
+    /// Whether there is any of that.
+    pub(crate) fn has_warnings(&self, options: &VerifyOptions<'_>) -> bool {
+        self.unhashed().next().is_some() || self.longer(options).next().is_some()
+    }
+
+    fn unhashed(&self) -> impl Iterator<Item = &Chunk> {
+        let chunks = self.index.chunks.iter();
+        chunks.filter(|chunk| chunk.is_unhashed())
+    }
+
+    /// Tensors with more data than they need, where that is asked for.
+    fn longer(&self, options: &VerifyOptions<'_>) -> impl Iterator<Item = Entry<'_>> {
+        let is_longer = |entry: &Entry<'_>| {
+            let len = entry.nbytes();
+            len.is_some_and(|len| len < entry.record().data_len)
+        };
+        let strict = options.strict;
+        self.entries()
+            .filter(move |entry| strict && is_longer(entry))
     }
 
     /// An item for each tensor, and the names of those that are damaged for the items of their
@@ -153,7 +174,7 @@ impl Archive {
         report: &mut Report,
         prefix: &str,
         damaged: &BTreeSet<&str>,
-        of_shards: &[(usize, &str)],
+        of_shards: &BTreeMap<&str, Vec<usize>>,
         options: &VerifyOptions<'_>,
         ticker: &Ticker<'_>,
     ) -> Result<()> {
@@ -172,10 +193,9 @@ impl Archive {
                 };
                 if item.outcome == Outcome::Failed {
                     let shard = format!("weights.shard{}", entry.shard_id());
-                    let of_it = of_shards.iter().filter(|(_, name)| *name == shard);
-                    for (at, _) in of_it {
-                        if let Some(item) = report.items.get_mut(*at) {
-                            item.tensors.push(entry.name().into());
+                    for &at in of_shards.get(&*shard).into_iter().flatten() {
+                        if let Some(item) = report.items.get_mut(at) {
+                            item.damages(entry.name(), options);
                         }
                     }
                 }
@@ -325,7 +345,7 @@ impl Hashes {
     fn find<'a>(
         &mut self,
         archive: &Archive,
-        batch: impl Iterator<Item = Entry<'a>>,
+        batch: impl Iterator<Item = Entry<'a>> + Clone + Sync,
         threads: usize,
         ticker: &Ticker<'_>,
     ) -> Result<()> {
@@ -333,16 +353,23 @@ impl Hashes {
         if self.0.len() > KEPT {
             self.0.clear();
         }
-        let hashed = batch.filter(|entry| entry.hash_b3().is_some());
+        let hashed = batch.clone().filter(|entry| entry.hash_b3().is_some());
         let mut ranges: Vec<_> = hashed.map(stored).collect();
         ranges.retain(|range| !self.0.contains_key(range));
         ranges.sort_unstable();
         ranges.dedup();
+        let named = |error: Error, range| match batch.clone().find(|entry| stored(*entry) == range)
+        {
+            Some(entry) => error.of_tensor(entry.name()),
+            None => error,
+        };
         let hashes = parallel::map(threads, ranges.len(), |at| {
             let (offset, len) = ranges.get(at).copied().unwrap_or_default();
             match offset.saturating_add(len) {
                 end if end > archive.file_len() => Ok(None),
-                end => blake3_of(&archive.source, offset..end, 1, ticker).map(Some),
+                end => blake3_of(&archive.source, offset..end, 1, ticker)
+                    .map(Some)
+                    .map_err(|error| named(error, (offset, len))),
             }
         })?;
         self.0.extend(ranges.into_iter().zip(hashes));

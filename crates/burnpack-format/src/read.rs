@@ -404,15 +404,13 @@ impl Archive {
             report.tell(self.verify_entry(entry)?, options);
         }
         if self.index.ambiguous && self.is_zero(self.index.metadata_end, &Ticker::default())? {
-            report.warnings.push(String::from(
-                "packed layout by its length alone; it could be an aligned file that lost its end",
-            ));
+            let text =
+                "packed layout by its length alone; it could be an aligned file that lost its end";
+            report.warn(text, options);
         }
         match self.trailing_bytes() {
             0 => {}
-            count => report
-                .warnings
-                .push(format!("{count} bytes after the last tensor")),
+            count => report.warn(format!("{count} bytes after the last tensor"), options),
         }
         if options.strict {
             self.lint(options, &mut report)?;
@@ -476,7 +474,8 @@ impl Archive {
                 walk::<Error>(&self.source, entry.range(), &ticker, |piece| {
                     odd |= piece.iter().any(|&byte| byte > 1);
                     Ok(())
-                })?;
+                })
+                .map_err(|error| error.of_tensor(entry.name()))?;
             }
             Ok(odd)
         })?;
@@ -484,16 +483,15 @@ impl Archive {
         for (entry, _) in bools.iter().zip(odd).filter(|(_, odd)| *odd) {
             values.add(entry.name());
         }
-        report.warnings.extend(
-            [
-                gaps.text("larger gap than needed before"),
-                padding.text("padding that is not zero before or after"),
-                values.text("bools other than 0 and 1 in"),
-                lengths.text("other length of data than Burn stores for"),
-            ]
-            .into_iter()
-            .flatten(),
-        );
+        let found = [
+            gaps.text("larger gap than needed before"),
+            padding.text("padding that is not zero before or after"),
+            values.text("bools other than 0 and 1 in"),
+            lengths.text("other length of data than Burn stores for"),
+        ];
+        for text in found.into_iter().flatten() {
+            report.warn(text, options);
+        }
         Ok(())
     }
 

@@ -332,24 +332,20 @@ impl Archive {
         );
         for entry in self.entries() {
             report.tell(self.verify_entry(entry)?, options);
-            if entry.has_trailing_ones() {
-                let name = entry.name();
-                report
-                    .warnings
-                    .push(alloc::format!("{name:?} is stored with trailing dims of 1"));
-            }
+        }
+        for entry in self.entries().filter(|entry| entry.has_trailing_ones()) {
+            let name = entry.name();
+            let text = alloc::format!("{name:?} is stored with trailing dims of 1");
+            report.warn(text, options);
         }
         for entry in self.same_named() {
             let name = entry.name();
-            report
-                .warnings
-                .push(alloc::format!("two addresses join to the name {name:?}"));
+            let text = alloc::format!("two addresses join to the name {name:?}");
+            report.warn(text, options);
         }
         if self.trailing_bytes() > 0 {
             let count = self.trailing_bytes();
-            report
-                .warnings
-                .push(alloc::format!("{count} bytes follow the object"));
+            report.warn(alloc::format!("{count} bytes follow the object"), options);
         }
         Ok(report)
     }

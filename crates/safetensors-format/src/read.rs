@@ -289,8 +289,9 @@ impl Archive {
             report.tell(self.verify_entry(entry)?, options);
         }
         if options.strict {
-            let oddities = self.index.oddities.iter();
-            report.warnings.extend(oddities.map(ToString::to_string));
+            for oddity in &self.index.oddities {
+                report.warn(*oddity, options);
+            }
         }
         Ok(report)
     }

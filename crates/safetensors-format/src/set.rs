@@ -1,6 +1,7 @@
 //! Models in several files: an index, and the shards that it names.
 
 mod index;
+mod odd;
 mod write;
 
 use std::borrow::Cow;
@@ -19,11 +20,14 @@ use tensor_core::{
 };
 
 use self::index::SetIndex;
+use self::odd::{metadata_of, strays, total_size};
 use crate::index::place;
 use crate::{Archive, Entry, Error, MetaEntry, ReadOptions, Result, Rule, json};
 
 /// How many shards are open at once.
 const OPEN: usize = 8;
+/// How many faults a reader that salvages goes past; with more of them there is little to salvage.
+const FAULTS: usize = 1 << 12;
 
 /// An open set: the index `*.safetensors.index.json` and the shards that it names, read as one model.
 ///
@@ -468,6 +472,7 @@ impl Set {
             let text = std::format!("{error}{}", id.unwrap_or_default());
             report.tell(item.with_note(text), options);
         }
+        let mut warnings = Vec::new();
         for (at, shard) in inner.shards.iter().enumerate() {
             let Some(archive) = &shard.archive else {
                 continue;
@@ -487,11 +492,11 @@ impl Set {
                     report.tell(item.clone(), options);
                 }
             };
-            let checked = archive.verify(&options.with_items(&tell).with_forget(true))?;
-            let warnings = checked.warnings.into_iter();
-            report
-                .warnings
-                .extend(warnings.map(|text| std::format!("{}: {text}", shard.name)));
+            let mut of_shard = options.with_items(&tell).with_forget(true);
+            // They come after all items, and a shard has few.
+            of_shard.warnings = None;
+            let found = archive.verify(&of_shard)?.warnings.into_iter();
+            warnings.extend(found.map(|text| std::format!("{}: {text}", shard.name)));
         }
         for (shard, name) in self.unlisted() {
             let rule = Rule::SetUnlisted;
@@ -503,7 +508,9 @@ impl Set {
                 options,
             );
         }
-        report.warnings.extend(inner.oddities.iter().cloned());
+        for warning in warnings.iter().chain(&inner.oddities) {
+            report.warn(warning.as_str(), options);
+        }
         Ok(report)
     }
 }
@@ -574,7 +581,7 @@ impl Reading<'_> {
             error.kind(),
             tensor_core::Kind::Invalid | tensor_core::Kind::Unsupported | tensor_core::Kind::Limit
         );
-        if !self.options.salvage || !is_of_files {
+        if !self.options.salvage || !is_of_files || self.faults.len() >= FAULTS {
             return Err(error);
         }
         self.faults.push(error);
@@ -718,62 +725,4 @@ fn in_file(error: Error, path: &Path) -> Error {
         Error::Source(_) => error,
         error => error.in_file(path),
     }
-}
-
-/// The metadata of all shards; keys that differ are noted.
-fn metadata_of(shards: &[Shard], oddities: &mut Vec<String>) -> Vec<MetaEntry> {
-    let mut metadata: Vec<MetaEntry> = Vec::new();
-    let mut names = NameTable::default();
-    for shard in shards {
-        let archive = shard.archive.iter();
-        for pair in archive.flat_map(Archive::metadata) {
-            match names.find(&metadata, MetaEntry::key, pair.key()) {
-                Some(at) if metadata.get(at) != Some(pair) => oddities.push(std::format!(
-                    "{}: metadata {:?} has another value than in the shards before",
-                    shard.name,
-                    pair.key()
-                )),
-                Some(_) => {}
-                None => {
-                    // It isn't there, so this does not fail.
-                    let _ = names.push(&mut metadata, MetaEntry::key, pair.clone());
-                }
-            }
-        }
-    }
-    metadata
-}
-
-/// Whether `total_size` is what the tensors take: `sum`.
-fn total_size(index: &SetIndex, sum: u64) -> Option<String> {
-    let json = index.total_size.as_deref()?;
-    let is_sum = match json::decode(json) {
-        Value::Int(value) => value == i128::from(sum),
-        #[allow(clippy::cast_precision_loss, reason = "so is what it is compared with")]
-        Value::Float(value) => value == sum as f64,
-        _ => false,
-    };
-    let short: String = json.chars().take(40).collect();
-    (!is_sum).then(|| std::format!("total_size is {short}, the tensors take {sum} bytes"))
-}
-
-/// Files of the folder that are named as shards of this set are and that the index doesn't name: what is
-/// left of another one.
-fn strays(path: &Path, shards: &[Shard]) -> Vec<String> {
-    let Some(stem) = write::stem(path) else {
-        return Vec::new();
-    };
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let names = files.filter_map(|file| file.file_name().into_string().ok());
-    let is_stray = |name: &String| {
-        write::is_shard_of(&stem, name) && !shards.iter().any(|shard| *shard.name == **name)
-    };
-    let mut strays: Vec<String> = names.filter(is_stray).collect();
-    strays.sort_unstable();
-    let text = |name| std::format!("{name} is a shard by its name, and the index doesn't name it");
-    strays.into_iter().map(text).collect()
 }

@@ -41,6 +41,12 @@ pub type Progress<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 /// assert!(options.with_items(&told).items.is_some());
 /// // They may be a million that failed: their number is enough where all are told.
 /// assert!(options.with_items(&told).with_forget(true).forget);
+/// // So may the warnings.
+/// let warned = |warning: &str| println!("warning: {warning}");
+/// assert!(options.with_warnings(&warned).warnings.is_some());
+/// // Or what is damaged matters only where it is not left out.
+/// let spared = |tensor: &str| tensor.starts_with("optimizer.");
+/// assert!(options.with_items(&told).with_spared(&spared).spared.is_some());
 /// ```
 #[derive(Clone, Copy, Default)]
 #[non_exhaustive]
@@ -58,6 +64,13 @@ pub struct VerifyOptions<'a> {
     /// Keep none of the items that [`items`](Self::items) is given, only how many there were of each outcome:
     /// a damaged file may have a million that failed.
     pub forget: bool,
+    /// Given every warning, after all items. The report then keeps only how many there were.
+    pub warnings: Option<&'a (dyn Fn(&str) + Sync)>,
+    /// Whether the caller does without a tensor, where nothing else matters about damage. Of what
+    /// [`items`](Self::items) is given the report then keeps only what failed and names no tensor
+    /// ([`Item::tensors`]) at that time, such as a shard; of those that it damages it names one that is spared
+    /// and one that is not, where there are such.
+    pub spared: Option<&'a (dyn Fn(&str) -> bool + Sync)>,
 }
 
 /// How to write a file.
@@ -164,6 +177,20 @@ impl<'a> VerifyOptions<'a> {
     #[must_use]
     pub fn with_forget(mut self, forget: bool) -> Self {
         self.forget = forget;
+        self
+    }
+
+    /// Sets [`warnings`](Self::warnings).
+    #[must_use]
+    pub fn with_warnings(mut self, warnings: &'a (dyn Fn(&str) + Sync)) -> Self {
+        self.warnings = Some(warnings);
+        self
+    }
+
+    /// Sets [`spared`](Self::spared).
+    #[must_use]
+    pub fn with_spared(mut self, spared: &'a (dyn Fn(&str) -> bool + Sync)) -> Self {
+        self.spared = Some(spared);
         self
     }
 }

@@ -109,6 +109,32 @@ impl Item {
         self.note = Some(note.into());
         self
     }
+
+    /// Adds a tensor to those that the failure damages. Where the caller spares some
+    /// ([`VerifyOptions::spared`]), one that is spared stands for all such, and one that is not likewise: a failed
+    /// shard may have a million in it.
+    ///
+    /// ```
+    /// use tensor_core::{Item, Outcome, VerifyOptions};
+    ///
+    /// let mut shard = Item::new("WTSH weights.shard0", Outcome::Failed);
+    /// let spared = |name: &str| name.starts_with("adam.");
+    /// let options = VerifyOptions::default().with_spared(&spared);
+    /// for name in ["adam.m", "adam.v", "w", "b"] {
+    ///     shard.damages(name, &options);
+    /// }
+    /// assert_eq!(shard.tensors, ["adam.m", "w"]);
+    /// ```
+    pub fn damages(&mut self, tensor: &str, options: &VerifyOptions<'_>) {
+        if let Some(spares) = options.spared {
+            let is_spared = spares(tensor);
+            let mut known = self.tensors.iter();
+            if known.any(|known| spares(known) == is_spared) {
+                return;
+            }
+        }
+        self.tensors.push(tensor.into());
+    }
 }
 
 /// What verifying an archive found: one [`Item`] per check, and warnings about what is tolerated.
@@ -136,6 +162,8 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// How many were told and aren't among the items: ok, failed, not covered, unsupported.
     told: [usize; 4],
+    /// How many warnings were told and aren't among the warnings.
+    warned: usize,
 }
 
 impl Report {
@@ -145,8 +173,8 @@ impl Report {
     }
 
     /// Adds a check, or gives it to [`VerifyOptions::items`] and adds it only if there is something to be
-    /// done about it, or not even then ([`VerifyOptions::forget`]). What is added later about one that is there
-    /// is not told.
+    /// done about it, or not even then ([`VerifyOptions::forget`], [`VerifyOptions::spared`]). What is added later
+    /// about one that is there is not told.
     ///
     /// ```
     /// use std::sync::Mutex;
@@ -168,7 +196,8 @@ impl Report {
         let is_well = matches!(item.outcome, Outcome::Ok | Outcome::NotCovered);
         if let Some(tell) = options.items {
             tell(&item);
-            if is_well || options.forget {
+            let is_known = item.outcome != Outcome::Failed || !item.tensors.is_empty();
+            if is_well || options.forget || (options.spared.is_some() && is_known) {
                 let count = self.told.get_mut(place(item.outcome));
                 if let Some(count) = count {
                     *count = count.saturating_add(1);
@@ -177,6 +206,37 @@ impl Report {
             }
         }
         self.push(item);
+    }
+
+    /// Adds a warning, or gives it to [`VerifyOptions::warnings`] and only counts it. All items come first.
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    /// use tensor_core::{Report, VerifyOptions};
+    ///
+    /// let mut report = Report::default();
+    /// report.warn("a gap before \"w\"", &VerifyOptions::default());
+    /// let told = Mutex::new(Vec::new());
+    /// let tell = |warning: &str| told.lock().unwrap().push(warning.to_owned());
+    /// report.warn("a gap before \"b\"", &VerifyOptions::default().with_warnings(&tell));
+    /// assert_eq!(*told.lock().unwrap(), ["a gap before \"b\""]);
+    /// assert_eq!((report.warnings.len(), report.warning_count()), (1, 2));
+    /// ```
+    pub fn warn(&mut self, warning: impl Into<String>, options: &VerifyOptions<'_>) {
+        let warning = warning.into();
+        match options.warnings {
+            Some(tell) => {
+                tell(&warning);
+                self.warned = self.warned.saturating_add(1);
+            }
+            None => self.warnings.push(warning),
+        }
+    }
+
+    /// How many warnings there were, those that were told and not kept among them.
+    #[must_use]
+    pub fn warning_count(&self) -> usize {
+        self.warnings.len().saturating_add(self.warned)
     }
 
     /// Whether any check failed.

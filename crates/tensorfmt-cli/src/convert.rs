@@ -7,18 +7,20 @@ mod report;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tensor_core::Outcome as Check;
 use tensorfmt::convert::{
     BurnpackGeneration, Checksum, Layout, Model, Options, Plan, PrimitivObject, Target, plan,
 };
-use tensorfmt::{Archive, DType, Error, Work, WriteOptions};
+use tensorfmt::{Archive, DType, Error, VerifyOptions, Work, WriteOptions};
 
 use edits::Edits;
 use report::Report;
 
 use crate::Outcome;
+use crate::beside::breaks;
 use crate::cli::{ChecksumArg, Common, Convert, LayoutArg};
 use crate::failure::{Failure, INVALID, UNSUPPORTED, complain};
 use crate::input::Input;
@@ -149,6 +151,11 @@ impl<'a> Job<'a> {
         let archives = sources.opened.iter().map(|(_, archive)| archive);
         let oddities = archives.flat_map(Archive::oddities);
         report.notices(oddities.cloned().collect(), self.common);
+        if let Output::Path(path) = &self.output {
+            let written = std::iter::once(path.clone()).chain(plan.files_beside(path));
+            let broken = written.filter_map(|file| breaks(&file, Some(path)));
+            report.notices(broken.collect(), self.common);
+        }
         if plan.data_reordered() {
             report.notices(
                 vec![
@@ -369,25 +376,31 @@ fn is_whole(
     edits: &Edits<'_>,
     common: &Common,
 ) -> Result<bool, Failure> {
-    let report = verify::verify(archive, (false, false), common, &|_| ());
-    let report = report.map_err(|error| Failure::about(&input.path, &error))?;
-    let is_left_out = |name: &str| archive.entry(name).is_some() && !edits.keeps(name);
     // A set's index decides what is converted; what a part holds beyond that is only reported.
     let is_spared = |name: &str| archive.entry(name).is_none() || !edits.keeps(name);
+    let whole = AtomicBool::new(true);
     // A failed shard is no fault of what is converted if all that it damages is left out.
-    let is_elsewhere = |item: &tensorfmt::Item| {
+    let judge = |item: &tensorfmt::Item| {
         let mut damaged = item.tensors.iter();
-        is_left_out(&item.item) || (!item.tensors.is_empty() && damaged.all(|name| is_spared(name)))
-    };
-    let mut whole = true;
-    for item in report.items {
-        if item.outcome == Check::Failed && !is_elsewhere(&item) {
-            whole = false;
-            let (path, item) = (input.path.display(), verify::words(&item));
+        let is_elsewhere = !item.tensors.is_empty() && damaged.all(|name| is_spared(name));
+        if item.outcome == Check::Failed && !is_elsewhere {
+            whole.store(false, Ordering::Relaxed);
+            let (path, item) = (input.path.display(), verify::words(item));
             complain(&escape(&format!("{path}: {item}")));
         }
-    }
-    Ok(whole)
+    };
+    // What a shard damages is known when all tensors are checked; of a tensor all is said at once.
+    let told = |item: &tensorfmt::Item| {
+        if !item.tensors.is_empty() {
+            judge(item);
+        }
+    };
+    let options = VerifyOptions::default().with_items(&told);
+    let options = options.with_spared(&is_spared).with_warnings(&|_| ());
+    let report = verify::verify(archive, options, common);
+    let report = report.map_err(|error| Failure::about(&input.path, &error))?;
+    report.items.iter().for_each(judge);
+    Ok(whole.into_inner())
 }
 
 /// The target of this name, or with this ending.

@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beside;
 mod brief;
 mod cli;
 mod completions;

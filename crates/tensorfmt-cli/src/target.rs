@@ -7,6 +7,7 @@ use tensor_core::codec::AtomicFile;
 use tensor_core::{FileId, Leftover};
 use tensorfmt::{Archive, WriteOptions};
 
+use crate::beside::{breaks, set_of};
 use crate::cli::Common;
 use crate::failure::{Failure, complain};
 use crate::output::{escape, human};
@@ -72,8 +73,14 @@ pub(crate) fn may_write(path: &Path, force: bool) -> Result<(), Failure> {
     if force || !(is_file.is_file() || is_file.is_symlink()) {
         return Ok(());
     }
+    let of_set = set_of(path, None).map_or_else(String::new, |set| {
+        format!(
+            ", which breaks the set {} that it is a file of",
+            set.display()
+        )
+    });
     Err(Failure::usage(format!(
-        "{} exists; --force overwrites it",
+        "{} exists; --force overwrites it{of_set}",
         path.display()
     )))
 }
@@ -160,6 +167,9 @@ pub(crate) fn create(
             complain(&escape(&format!("note: {notice}")));
         }
     };
+    if let Some(broken) = breaks(path, None).filter(|_| !common.quiet) {
+        complain(&escape(&format!("note: {broken}")));
+    }
     let mut options = WriteOptions::default();
     options.create_new = !force;
     options.notice = Some(&notice);

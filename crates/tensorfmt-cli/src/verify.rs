@@ -22,11 +22,10 @@ struct Head {
     version: Option<String>,
 }
 
-/// And what after them.
+/// And what after these and the warnings.
 #[derive(Serialize)]
 struct Tail {
     exit: u8,
-    warnings: Vec<String>,
     error: Option<ErrorJson>,
 }
 
@@ -50,7 +49,7 @@ struct ErrorJson {
 
 pub(crate) fn run(args: &Verify, common: &Common) -> Outcome {
     let named = Files::new(&args.files, common);
-    let mut said = Said::new(args.json, named.several, common.quiet)?;
+    let mut said = Said::new(args, named.several, common.quiet)?;
     let mut exit = 0;
     for (path, input) in named.inputs(common) {
         let tail = match input {
@@ -71,7 +70,6 @@ pub(crate) fn run(args: &Verify, common: &Common) -> Outcome {
 fn unreadable(failure: &Failure) -> Tail {
     Tail {
         exit: failure.code(),
-        warnings: Vec::new(),
         error: Some(ErrorJson {
             kind: Kind::Io.name(),
             rule: None,
@@ -82,37 +80,34 @@ fn unreadable(failure: &Failure) -> Tail {
     }
 }
 
-/// Makes every check of a file and prints each as it is made, since a million of them would take much memory.
+/// Makes every check of a file and prints each as it is made, and then the warnings, since a million of them would
+/// take much memory.
 fn check(input: &Input, said: &mut Said, strict: bool, common: &Common) -> Result<Tail, Failure> {
     let opened = input.open_to_verify();
     said.head(&input.path, opened.as_ref().ok())?;
     let checked = opened.and_then(|archive| {
         input.check_work(&archive, Work::Verify)?;
         let said = Mutex::new(&mut *said);
-        let told = |item: &Item| {
-            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-            said.item(item);
-        };
-        verify(&archive, (strict, true), common, &told)
+        let said = || said.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = |item: &Item| said().item(item);
+        let warned = |warning: &str| said().warning(warning);
+        let options = VerifyOptions::default().with_strict(strict);
+        let options = options.with_items(&told).with_forget(true);
+        verify(&archive, options.with_warnings(&warned), common)
     });
     said.failed()?;
     Ok(match checked {
         Ok(report) => {
-            let suspect = strict && !report.warnings.is_empty();
+            let suspect = strict && report.warning_count() > 0;
             let exit = match (report.has_failed() || suspect, report.has_unsupported()) {
                 (true, _) => INVALID,
                 (_, true) => UNSUPPORTED,
                 _ => 0,
             };
-            Tail {
-                exit,
-                warnings: report.warnings,
-                error: None,
-            }
+            Tail { exit, error: None }
         }
         Err(error) => Tail {
             exit: exit_code(error.kind()),
-            warnings: Vec::new(),
             error: Some(wrong(&error)),
         },
     })
@@ -130,24 +125,15 @@ fn wrong(error: &Error) -> ErrorJson {
 }
 
 /// Makes every check that the file allows, with a progress bar.
-///
-/// Each is printed; the report keeps only those that failed or can't be interpreted, or if all are to be forgotten
-/// only their number.
 pub(crate) fn verify(
     archive: &Archive,
-    (strict, forget): (bool, bool),
+    options: VerifyOptions<'_>,
     common: &Common,
-    told: &(dyn Fn(&Item) + Sync),
 ) -> Result<Report, Error> {
     let meter = Meter::new(archive.file_len(), common);
     let progress = |bytes| meter.tick(bytes);
-    let mut options = VerifyOptions::default();
-    options.strict = strict;
-    options.threads = common.threads;
-    options.progress = Some(&progress);
-    options.items = Some(told);
-    options.forget = forget;
-    archive.verify(&options)
+    let options = options.with_threads(common.threads);
+    archive.verify(&options.with_progress(&progress))
 }
 
 fn line(item: &Item) -> Line<'_> {
@@ -185,30 +171,37 @@ struct Said {
     out: Out,
     json: bool,
     several: bool,
-    /// Say only what failed or can't be checked.
+    /// Say only what failed or can't be checked, and warnings where that makes the file fail or it does already.
     quiet: bool,
+    strict: bool,
     /// Before each line.
     prefix: String,
     files: usize,
     items: usize,
-    /// What went wrong with saying an item.
+    warnings: usize,
+    /// Whether an item of the file failed or can't be checked.
+    is_ill: bool,
+    /// What went wrong with saying an item or a warning.
     failure: Option<Failure>,
 }
 
 impl Said {
-    fn new(json: bool, several: bool, quiet: bool) -> Result<Self, Failure> {
+    fn new(args: &Verify, several: bool, quiet: bool) -> Result<Self, Failure> {
         let mut out = Out::new();
-        if json {
+        if args.json {
             out.text("{\n  \"files\": [")?;
         }
         Ok(Self {
             out,
-            json,
+            json: args.json,
             several,
             quiet,
+            strict: args.strict,
             prefix: String::new(),
             files: 0,
             items: 0,
+            warnings: 0,
+            is_ill: false,
             failure: None,
         })
     }
@@ -219,7 +212,8 @@ impl Said {
         if self.several {
             self.prefix = format!("{}: ", escape(&path));
         }
-        (self.files, self.items) = (self.files + 1, 0);
+        (self.files, self.items, self.warnings) = (self.files + 1, 0, 0);
+        self.is_ill = false;
         if !self.json {
             return Ok(());
         }
@@ -250,12 +244,45 @@ impl Said {
             return self.out.text(&format!("{comma}\n        {text}"));
         }
         let is_well = matches!(item.outcome, Check::Ok | Check::NotCovered);
+        self.is_ill |= !is_well;
         match self.quiet && is_well {
             true => Ok(()),
             false => self
                 .out
                 .line(&format!("{}{}", self.prefix, escape(&words(item)))),
         }
+    }
+
+    /// Says a warning, after all items of the file.
+    fn warning(&mut self, warning: &str) {
+        if self.failure.is_none() {
+            self.failure = self.try_warning(warning).err();
+        }
+    }
+
+    fn try_warning(&mut self, warning: &str) -> Result<(), Failure> {
+        self.warnings += 1;
+        if self.json {
+            let before = match self.warnings {
+                1 => format!("{},\n      \"warnings\": [", self.end_of_items()),
+                _ => ",".into(),
+            };
+            let text = indented(&warning, "        ")?;
+            return self.out.text(&format!("{before}\n        {text}"));
+        }
+        // They fail a file only under --strict.
+        match self.quiet && !self.strict && !self.is_ill {
+            true => Ok(()),
+            false => {
+                let (prefix, warning) = (&self.prefix, escape(warning));
+                self.out.line(&format!("{prefix}warning: {warning}"))
+            }
+        }
+    }
+
+    /// How the list of items ends in JSON.
+    fn end_of_items(&self) -> &'static str {
+        if self.items == 0 { "]" } else { "\n      ]" }
     }
 
     /// The failure, if there was one.
@@ -268,15 +295,11 @@ impl Said {
         if self.json {
             let text = indented(tail, "    ")?;
             let fields = text.strip_prefix('{').unwrap_or_default();
-            let end = if self.items == 0 { "]" } else { "\n      ]" };
+            let end = match self.warnings {
+                0 => format!("{},\n      \"warnings\": []", self.end_of_items()),
+                _ => "\n      ]".into(),
+            };
             return self.out.text(&format!("{end},{fields}"));
-        }
-        // Warnings fail a file only under --strict.
-        let warnings = tail.warnings.iter();
-        for warning in warnings.filter(|_| !self.quiet || tail.exit != 0) {
-            let warning = escape(warning);
-            self.out
-                .line(&format!("{}warning: {warning}", self.prefix))?;
         }
         if let Some(error) = &tail.error {
             let path = format!("{}: ", path.display());

@@ -1,8 +1,8 @@
 //! Files in which very many entries share what the file says once, or are next to nothing themselves.
 //!
 //! A reader that keeps a copy for each entry, or does work for each that it could do once, takes many
-//! times the memory and the time that such a file is worth. Each [`Crowd`] is valid, of any size that is
-//! asked for, and made field by field as all files here are.
+//! times the memory and the time that such a file is worth. Each [`Crowd`] is valid or damaged in nearly every
+//! entry, of any size that is asked for, and made field by field as all files here are.
 //!
 //! ```
 //! let crowd = test_data::crowds::CROWDS.iter().find(|crowd| crowd.name == "safetensors-empty");
@@ -25,6 +25,8 @@ pub struct Crowd {
     pub name: &'static str,
     /// What is special about it, in a few words.
     pub about: &'static str,
+    /// Whether checks of it fail.
+    pub damaged: bool,
     make: fn(usize) -> Made,
 }
 
@@ -63,7 +65,21 @@ impl Crowd {
 }
 
 const fn crowd(name: &'static str, about: &'static str, make: fn(usize) -> Made) -> Crowd {
-    Crowd { name, about, make }
+    Crowd {
+        name,
+        about,
+        damaged: false,
+        make,
+    }
+}
+
+const fn damaged(name: &'static str, about: &'static str, make: fn(usize) -> Made) -> Crowd {
+    Crowd {
+        name,
+        about,
+        damaged: true,
+        make,
+    }
 }
 
 /// A single file with an index that isn't compressed.
@@ -99,6 +115,16 @@ pub const CROWDS: &[Crowd] = &[
         "safetensors-set",
         "a set of one shard, 16 bytes a tensor",
         safetensors::set,
+    ),
+    crowd(
+        "safetensors-set-keys",
+        "two shards with other values of the same keys",
+        safetensors::set_keys,
+    ),
+    damaged(
+        "safetensors-set-missing",
+        "a set whose shard has none of its tensors",
+        safetensors::set_missing,
     ),
     crowd("mag-small", "one f32 a tensor", mag::small),
     crowd("mag-keys", "metadata of short keys", mag::keys),
@@ -142,6 +168,11 @@ pub const CROWDS: &[Crowd] = &[
     crowd("burnpack-keys", "metadata of short pairs", burnpack::keys),
     crowd("primitiv-scalars", "one f32 a parameter", primitiv::scalars),
     crowd(
+        "primitiv-ones",
+        "one f32 a parameter, with a dim that is not needed",
+        primitiv::ones,
+    ),
+    crowd(
         "primitiv-stats",
         "statistics of one parameter",
         primitiv::stats,
@@ -182,6 +213,31 @@ pub const CROWDS: &[Crowd] = &[
         "aeroset-shared",
         "a set whose tensors are the same bytes",
         aero::set_shared,
+    ),
+    damaged(
+        "aero-damaged",
+        "tensors in a shard whose hash is wrong",
+        aero::damaged,
+    ),
+    damaged(
+        "aeroset-damaged",
+        "a set whose part has such a shard",
+        aero::set_damaged,
+    ),
+    damaged(
+        "aeroset-other",
+        "tensors that are other ones in their six parts",
+        aero::set_other,
+    ),
+    crowd(
+        "ztensor-0.1-bare",
+        "no tensor has a byte or says its layout",
+        ztensor::flat_bare,
+    ),
+    damaged(
+        "ztensor-0.1-damaged",
+        "no tensor has the checksum that it says",
+        ztensor::flat_damaged,
     ),
     crowd(
         "ztensor-0.1-empty",
@@ -274,9 +330,11 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), CROWDS.len());
         for crowd in CROWDS {
-            let len = |entries| crowd.make(entries).files[0].1.len();
-            let set = crowd.name == "aeroset-empty";
-            assert!(set || len(2000) > len(1000), "{}", crowd.name);
+            let len = |entries| -> usize {
+                let files = crowd.make(entries).files;
+                files.iter().map(|(_, bytes)| bytes.len()).sum()
+            };
+            assert!(len(2000) > len(1000), "{}", crowd.name);
         }
     }
 }

@@ -65,7 +65,7 @@ impl Archive {
                     Some(item) => of(entry, item),
                     None => self.check_entry(entry, options.threads, &ticker)?,
                 };
-                report.tell(item, options);
+                report.tell(blamed(entry, item), options);
             }
             shared.keep(&asked, found);
         }
@@ -80,7 +80,7 @@ impl Archive {
             options,
         );
         if options.strict {
-            self.warn(&mut report);
+            self.warn(&mut report, options);
         }
         Ok(report)
     }
@@ -105,7 +105,8 @@ impl Archive {
         if !entry.is_of(&self.index) {
             return Err(UsageError::ForeignEntry.into());
         }
-        self.check_entry(entry, 0, &Ticker::default())
+        let item = self.check_entry(entry, 0, &Ticker::default())?;
+        Ok(blamed(entry, item))
     }
 
     /// Fails where a tensor's data is not what its checksum says, if the archive checks data.
@@ -143,6 +144,11 @@ impl Archive {
         threads: usize,
         ticker: &Ticker<'_>,
     ) -> Result<Item> {
+        let item = self.check(entry, threads, ticker);
+        item.map_err(|error| error.of_tensor(entry.name()))
+    }
+
+    fn check(&self, entry: Entry<'_>, threads: usize, ticker: &Ticker<'_>) -> Result<Item> {
         #[cfg(feature = "generations")]
         {
             if entry.hidden().next().is_some() {
@@ -213,23 +219,21 @@ impl Archive {
     }
 
     /// What readers tolerate but no careful writer leaves behind.
-    fn warn(&self, report: &mut Report) {
+    fn warn(&self, report: &mut Report, options: &VerifyOptions<'_>) {
         // An entry in place of several components has no bytes itself.
         let here = |entry: &Entry<'_>| !entry.range().is_empty() && !entry.is_elsewhere();
         for entry in self.entries() {
             if entry.layout() == Layout::Absent {
-                report.warnings.push(format!(
-                    "tensor {:?} has no layout, which readers of zTensor 0.1.0 to 0.1.4 demand",
-                    entry.name()
-                ));
+                let name = entry.name();
+                let text = "has no layout, which readers of zTensor 0.1.0 to 0.1.4 demand";
+                report.warn(format!("tensor {name:?} {text}"), options);
             }
             let meaningless = entry.encoding() != Encoding::Raw
                 || entry.dtype().is_some_and(|dtype| dtype.swap_size() == 1);
             if entry.endianness().is_some() && meaningless {
-                report.warnings.push(format!(
-                    "tensor {:?} has a data_endianness, which means nothing for its data",
-                    entry.name()
-                ));
+                let name = entry.name();
+                let text = "has a data_endianness, which means nothing for its data";
+                report.warn(format!("tensor {name:?} {text}"), options);
             }
         }
         let mut sorted: Vec<Entry<'_>> = self.entries().filter(here).collect();
@@ -239,11 +243,9 @@ impl Archive {
             // Tensors that share all their data are tied, which is meant.
             let tied = left.range() == right.range();
             if left.range().end > right.offset() && !tied {
-                report.warnings.push(format!(
-                    "tensors {:?} and {:?} share some of their data",
-                    left.name(),
-                    right.name()
-                ));
+                let (left, right) = (left.name(), right.name());
+                let text = format!("tensors {left:?} and {right:?} share some of their data");
+                report.warn(text, options);
             }
         }
         if self.generation() == Generation::V2 {
@@ -253,12 +255,18 @@ impl Archive {
         let data_end = self.entries().map(|entry| entry.range().end);
         let data_end = data_end.max().unwrap_or(self.index.start);
         if data_end + layout::ALIGN <= self.index.start {
-            report.warnings.push(format!(
-                "{} unused bytes before the index",
-                self.index.start - data_end
-            ));
+            let unused = self.index.start - data_end;
+            report.warn(format!("{unused} unused bytes before the index"), options);
         }
     }
+}
+
+/// The item of an entry, which is all that its failure damages.
+fn blamed(entry: Entry<'_>, mut item: Item) -> Item {
+    if item.outcome == Outcome::Failed {
+        item.tensors = Vec::from([entry.name().into()]);
+    }
+    item
 }
 
 /// What a file's fault in one tensor is in a report; errors that stop the walk stay errors.

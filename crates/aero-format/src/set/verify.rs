@@ -1,6 +1,7 @@
 //! Verifying a set: its files, its index against its parts, and its parts against the index.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 use tensor_core::codec::{Ticker, walk};
@@ -20,6 +21,8 @@ pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_
     let ticker = Ticker::new(options.progress);
     check_file(report, "index", (&inner.files, &inner.index_file), options)?;
     inner.index.verify_into(report, "index: ", options)?;
+    // Parts about which there is something to warn of, once all items are told.
+    let mut odd = Vec::new();
     for (ordinal, part) in inner.parts.iter().enumerate() {
         let start = report.items.len();
         let there = check_file(report, &part.name, (&inner.files, &part.file), options)?;
@@ -28,8 +31,10 @@ pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_
             match inner.part(ordinal) {
                 Ok(archive) => {
                     let chunks = report.items.len();
-                    archive.verify_into(report, &prefix, options)?;
-                    blame(report, start, chunks);
+                    let heard = Heard::default();
+                    heard.verify(&archive, report, &prefix, options)?;
+                    blame(report, start, chunks, heard, options);
+                    odd.extend(archive.has_warnings(options).then_some(ordinal));
                     for name in inner.unlisted(ordinal, &archive) {
                         let rule = Rule::SetUnlisted;
                         let note = format!("{rule} [{}]", rule.id());
@@ -43,10 +48,56 @@ pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_
             }
         }
     }
-    tensors(inner, report, options, &ticker)
+    tensors(inner, report, options, &ticker)?;
+    inner.index.warn_into(report, "index: ", options);
+    for ordinal in odd {
+        if let (Ok(archive), Some(part)) = (inner.part(ordinal), inner.parts.get(ordinal)) {
+            let prefix = format!("{}: ", part.name);
+            archive.warn_into(report, &prefix, options);
+        }
+    }
+    Ok(())
 }
 
-/// Holds every tensor of the index against its part, and says what became of each in their order.
+/// The tensors that failures of a part damage, where these are told and not kept.
+struct Heard(Mutex<Item>);
+
+impl Default for Heard {
+    fn default() -> Self {
+        Self(Mutex::new(Item::new("", Outcome::Failed)))
+    }
+}
+
+impl Heard {
+    fn verify(
+        &self,
+        archive: &Archive,
+        report: &mut Report,
+        prefix: &str,
+        options: &VerifyOptions<'_>,
+    ) -> Result<()> {
+        let (Some(tell), Some(_)) = (options.items, options.spared) else {
+            return archive.verify_into(report, prefix, options);
+        };
+        let hear = |item: &Item| {
+            tell(item);
+            if item.outcome == Outcome::Failed {
+                let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                for name in &item.tensors {
+                    heard.damages(name, options);
+                }
+            }
+        };
+        archive.verify_into(report, prefix, &options.with_items(&hear))
+    }
+
+    fn tensors(self) -> Item {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Holds every tensor of the index against its part, and says what became of each: in their order where all
+/// parts can be open at once, else first of those that differ, which may be too many to hold.
 fn tensors(
     inner: &Inner,
     report: &mut Report,
@@ -55,9 +106,15 @@ fn tensors(
 ) -> Result<()> {
     let entries = inner.index.entries();
     let mut ways = Ways::new(inner);
-    let mut check = |entry: Entry<'_>| match tensor(inner, entry, &mut ways, ticker) {
-        Err(error) => failed(entry.name().to_owned(), error),
-        item => item,
+    let mut check = |entry: Entry<'_>| {
+        let mut item = match tensor(inner, entry, &mut ways, ticker) {
+            Err(error) => failed(entry.name().to_owned(), error)?,
+            Ok(item) => item,
+        };
+        if item.outcome == Outcome::Failed {
+            item.tensors.push(entry.name().to_owned());
+        }
+        Ok::<Item, Error>(item)
     };
     if inner.parts.len() <= OPEN {
         for entry in entries {
@@ -65,14 +122,14 @@ fn tensors(
         }
         return Ok(());
     }
-    // Part by part, since not all of them are open at once. What is said of nearly all is made when it is told.
+    // Part by part, since not all of them are open at once. What is said of nearly all is told at the end.
     let mut in_parts: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
     for entry in entries.clone() {
         let part = inner.shards.get(&entry.shard_id());
         let part = in_parts.entry(part.copied().unwrap_or(usize::MAX));
         part.or_default().extend(u32::try_from(entry.ordinal));
     }
-    let mut differing = BTreeMap::new();
+    let mut told = vec![false; entries.len()];
     for ordinals in in_parts.into_values() {
         let ordinals = ordinals
             .into_iter()
@@ -80,13 +137,16 @@ fn tensors(
         for entry in ordinals.filter_map(|at| entries.get(at)) {
             let item = check(entry)?;
             if item != agreed(entry) {
-                differing.insert(entry.ordinal, item);
+                if let Some(told) = told.get_mut(entry.ordinal) {
+                    *told = true;
+                }
+                report.tell(item, options);
             }
         }
     }
-    for entry in entries {
-        let item = differing.remove(&entry.ordinal);
-        report.tell(item.unwrap_or_else(|| agreed(entry)), options);
+    let told = told.into_iter();
+    for (entry, _) in entries.zip(told).filter(|(_, told)| !told) {
+        report.tell(agreed(entry), options);
     }
     Ok(())
 }
@@ -97,16 +157,25 @@ fn agreed(entry: Entry<'_>) -> Item {
 }
 
 /// Where all that fails in a part is of tensors, a wrong SHA-256 of the file is of those too.
-fn blame(report: &mut Report, start: usize, chunks: usize) {
+fn blame(
+    report: &mut Report,
+    start: usize,
+    chunks: usize,
+    heard: Heard,
+    options: &VerifyOptions<'_>,
+) {
     let failed = |item: &&Item| item.outcome == Outcome::Failed;
     let inside = report.items.get(chunks..).unwrap_or_default();
-    let mut tensors: Vec<String> = Vec::new();
+    let mut blamed = heard.tensors();
     for item in inside.iter().filter(failed) {
         if item.tensors.is_empty() {
             return;
         }
-        tensors.extend(item.tensors.iter().cloned());
+        for name in &item.tensors {
+            blamed.damages(name, options);
+        }
     }
+    let mut tensors = blamed.tensors;
     tensors.sort_unstable();
     tensors.dedup();
     let files = report.items.get_mut(start..chunks).unwrap_or_default();

@@ -51,6 +51,7 @@ fn a_set_does_not_take_the_files_of_another_without_force() {
     let run = scratch.run(&[&convert[..], &renamed].concat());
     assert_eq!(run.code, 2, "{run:?}");
     assert!(run.err.contains("part-000.aero"), "{run:?}");
+    assert!(run.err.contains("breaks the set a.aeroset.json"), "{run:?}");
     assert!(!scratch.path("b.aeroset.json").exists());
     assert_eq!(scratch.run(&["verify", "a.aeroset.json"]).code, 0);
 
@@ -65,6 +66,120 @@ fn a_set_does_not_take_the_files_of_another_without_force() {
     let run = scratch.run(&[&convert[..], &["--force"], &renamed].concat());
     assert_eq!(run.code, 0, "{run:?}");
     assert_eq!(scratch.run(&["verify", "b.aeroset.json"]).code, 0);
+}
+
+/// A file that a set beside it names is not replaced in silence, whatever leads to it; the set that is written
+/// is none of those.
+#[test]
+fn a_set_that_is_broken_is_named() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("f")).unwrap();
+    let set = "f/m.safetensors.index.json";
+    let run = scratch.run(&["convert", "demo.mag", set, "--max-shard-size", "100"]);
+    assert_eq!(
+        (run.code, run.err.contains("breaks")),
+        (0, false),
+        "{run:?}"
+    );
+    let shard = fs::read_dir(scratch.path("f")).unwrap();
+    let mut names: Vec<String> = shard
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.ends_with(".json"))
+        .collect();
+    names.sort();
+    assert!(names.len() > 1, "{names:?}");
+    // A tensor of that name is no file.
+    let renamed = format!("s/^encoder.weight$/{}/", "b.safetensors");
+    let run = scratch.run(&[
+        "convert",
+        "demo.mag",
+        "f/c.aeroset.json",
+        "--rename",
+        &renamed,
+    ]);
+    assert_eq!(run.code, 0, "{run:?}");
+    for name in ["b.safetensors", "other.safetensors"] {
+        let (path, file) = (format!("f/{name}"), scratch.path(&format!("f/{name}")));
+        write(&file, b"old");
+        let run = scratch.run(&["convert", "demo.mag", &path]);
+        assert_eq!(
+            (run.code, run.err.contains("breaks")),
+            (2, false),
+            "{run:?}"
+        );
+        let run = scratch.run(&["convert", "demo.mag", &path, "--force"]);
+        assert_eq!(
+            (run.code, run.err.contains("broken")),
+            (0, false),
+            "{run:?}"
+        );
+    }
+    let mut outputs = vec![format!("f/{}", names[0])];
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(&outputs[0], scratch.path("link.safetensors")).unwrap();
+        outputs.push("link.safetensors".into());
+    }
+    for output in outputs.iter().rev() {
+        let run = scratch.run(&["convert", "demo.mag", output]);
+        assert_eq!(run.code, 2, "{run:?}");
+        let said = format!(
+            "breaks the set {}",
+            if output.starts_with("link") { "" } else { set }
+        );
+        assert!(
+            run.err.contains(&said) && run.err.contains("m.safetensors.index.json"),
+            "{run:?}"
+        );
+        assert_eq!(scratch.run(&["verify", set]).code, 0);
+    }
+    let extract = [
+        "extract",
+        "demo.mag",
+        "encoder.weight",
+        "--force",
+        "--to",
+        "npy",
+        "-o",
+    ];
+    for arguments in [
+        &["convert", "demo.mag", &outputs[0], "--force"][..],
+        &[&extract[..], &[&format!("f/{}", names[1])]].concat(),
+        &[
+            "inspect",
+            "demo.mag",
+            "--force",
+            "--html",
+            &format!("f/{}", names[1]),
+        ],
+    ] {
+        let run = scratch.run(arguments);
+        let said = format!("is a file of the set {set}, which is broken");
+        assert!(run.err.contains(&said), "{arguments:?} {run:?}");
+        let quiet = scratch.run(&[arguments, &["--quiet"]].concat());
+        assert_eq!(quiet.err, "", "{arguments:?}");
+    }
+    let json = ["convert", "demo.mag", &outputs[0], "--force", "--json"];
+    let target = scratch.run(&json).json()["target"].to_string();
+    assert!(
+        target.contains("of the set f/m.safetensors.index.json"),
+        "{target}"
+    );
+    // Written anew it has them all again, and nothing is broken by that.
+    let run = scratch.run(&[
+        "convert",
+        "demo.mag",
+        set,
+        "--max-shard-size",
+        "4000",
+        "--force",
+    ]);
+    assert_eq!(
+        (run.code, run.err.contains("broken")),
+        (0, false),
+        "{run:?}"
+    );
+    assert_eq!(scratch.run(&["verify", set]).code, 0);
 }
 
 #[test]

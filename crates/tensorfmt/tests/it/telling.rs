@@ -45,6 +45,14 @@ fn same_told(archive: &Archive, about: &str) -> Option<bool> {
     let none = none.unwrap();
     assert_eq!((none.items.len(), heard), (0, wanted.len()), "{about}");
     assert_eq!(none.warnings, plain.warnings, "{about}");
+    same_warned(archive, &options, &plain, about);
+    for spared in [
+        |_: &str| false,
+        |_: &str| true,
+        |name: &str| name.bytes().map(u32::from).sum::<u32>() % 2 == 0,
+    ] {
+        same_judged(archive, &options, &plain, &spared, about);
+    }
     for outcome in [
         Outcome::Ok,
         Outcome::Failed,
@@ -55,6 +63,67 @@ fn same_told(archive: &Archive, about: &str) -> Option<bool> {
         assert_eq!(short.count(outcome), plain.count(outcome), "{about}");
     }
     Some(plain.has_failed())
+}
+
+/// Warnings that are told are those of a report that keeps them, and come after all items.
+fn same_warned(archive: &Archive, options: &VerifyOptions<'_>, plain: &Report, about: &str) {
+    let told = Mutex::new((0, Vec::new()));
+    let tell = |_: &Item| {
+        let mut told = told.lock().unwrap();
+        assert!(told.1.is_empty(), "an item after a warning: {about}");
+        told.0 += 1;
+    };
+    let warn = |warning: &str| told.lock().unwrap().1.push(warning.to_owned());
+    let options = options.with_items(&tell).with_warnings(&warn);
+    let report = archive.verify(&options).unwrap();
+    assert_eq!(report.warnings, [""; 0], "{about}");
+    assert_eq!(report.warning_count(), plain.warnings.len(), "{about}");
+    assert_eq!(plain.warning_count(), plain.warnings.len(), "{about}");
+    let (items, warnings) = told.into_inner().unwrap();
+    assert_eq!(
+        (items, warnings),
+        (plain.items.len(), plain.warnings.clone()),
+        "{about}"
+    );
+}
+
+/// Whether all is whole but for what is spared is the same from what is told and kept as from the whole report,
+/// and no item that is kept names more than two tensors.
+fn same_judged(
+    archive: &Archive,
+    options: &VerifyOptions<'_>,
+    plain: &Report,
+    spared: &(dyn Fn(&str) -> bool + Sync),
+    about: &str,
+) {
+    let is_fatal = |item: &Item| {
+        let is_spared = !item.tensors.is_empty() && item.tensors.iter().all(|name| spared(name));
+        item.outcome == Outcome::Failed && !is_spared
+    };
+    let told = Mutex::new(false);
+    let tell = |item: &Item| {
+        if !item.tensors.is_empty() {
+            *told.lock().unwrap() |= is_fatal(item);
+        }
+    };
+    let options = options.with_items(&tell).with_spared(spared);
+    let report = archive.verify(&options).unwrap();
+    let judged = *told.lock().unwrap() || report.items.iter().any(is_fatal);
+    assert_eq!(
+        judged,
+        plain.items.iter().any(is_fatal),
+        "{about} {:?}",
+        report.items
+    );
+    for item in &report.items {
+        assert!(item.tensors.len() <= 2, "{about} {item:?}");
+        assert_eq!(item.outcome, Outcome::Failed, "{about}");
+    }
+    assert_eq!(
+        report.count(Outcome::Failed),
+        plain.count(Outcome::Failed),
+        "{about}"
+    );
 }
 
 #[test]

@@ -13,6 +13,17 @@ fn index(count: usize, len: usize) -> Vec<u8> {
 
 /// The same with so many bytes from the start of one to the start of the next.
 fn index_of(count: usize, len: usize, apart: usize, name: fn(usize) -> String) -> Vec<u8> {
+    let entries = (0..count).map(|at| (name(at), 5, 0));
+    index_with(count, len, apart, entries)
+}
+
+/// An index of so many tensors of this name, dtype and shard each.
+fn index_with(
+    count: usize,
+    len: usize,
+    apart: usize,
+    entries: impl Iterator<Item = (String, u8, u8)>,
+) -> Vec<u8> {
     let (shape, len) = (uint(len as u64), uint(len as u64));
     let mut index = [&[0x81][..], &text("tensors"), &[0xDD]].concat();
     index.extend(
@@ -20,13 +31,13 @@ fn index_of(count: usize, len: usize, apart: usize, name: fn(usize) -> String) -
             .expect("a count of 32 bits")
             .to_be_bytes(),
     );
-    for at in 0..count {
+    for (at, (name, dtype, shard)) in entries.enumerate() {
         index.push(0x86);
         let pairs: [(&str, &[u8]); 6] = [
-            ("name", &text(name(at))),
-            ("dtype", &[5]),
+            ("name", &text(name)),
+            ("dtype", &[dtype]),
             ("shape", &[&[0x91][..], &shape].concat()),
-            ("shard_id", &[0]),
+            ("shard_id", &[shard]),
             ("data_off", &uint((at * apart) as u64)),
             ("data_len", &len),
         ];
@@ -99,28 +110,75 @@ pub(super) fn set_shared(count: usize) -> Made {
     set(count, SHARED).with_data(count, SHARED)
 }
 
+/// Tensors of one byte, none with a hash of its own, in a shard that has another one than it says.
+pub(super) fn damaged(count: usize) -> Made {
+    let mut made = one_file(&[tidx(index(count, 1)), shard(64)]);
+    spoil(made.files.iter_mut());
+    made
+}
+
+/// A set with such a part; its own SHA-256 is wrong too.
+pub(super) fn set_damaged(count: usize) -> Made {
+    let mut made = set(count, 1);
+    spoil(made.files.iter_mut().skip(1).take(1));
+    made
+}
+
+/// Flips a bit of the last byte of files, which is of the shard.
+fn spoil<'a>(files: impl Iterator<Item = &'a mut (String, Vec<u8>)>) {
+    for last in files.filter_map(|(_, bytes)| bytes.last_mut()) {
+        *last ^= 1;
+    }
+}
+
+/// How many parts the set has whose tensors are other ones than it says: more than are open at once.
+const PARTS: usize = 6;
+
+/// A set whose parts have tensors of the same names and another dtype.
+pub(super) fn set_other(count: usize) -> Made {
+    let shard_of = |at: usize| u8::try_from(at % PARTS).expect("few parts");
+    let all = (0..count).map(|at| (name(at), 5, shard_of(at)));
+    let index = index_with(count, 0, 0, all);
+    let part = |number: usize| {
+        let own = (0..count).filter(|at| at % PARTS == number);
+        let index = index_with(own.clone().count(), 0, 0, own.map(|at| (name(at), 4, 0)));
+        file(&[tidx(index), shard(64)])
+    };
+    set_of((0..PARTS).map(part).collect(), file(&[tidx(index)]))
+}
+
 /// One part with everything, and the index beside it; all tensors are the same bytes.
 fn set(count: usize, len: usize) -> Made {
+    let index_file = file(&[tidx(index(count, len))]);
+    let part = file(&[tidx(index(count, len)), shard(len.max(64))]);
+    set_of(vec![part], index_file)
+}
+
+/// The set of parts that have one shard each.
+fn set_of(parts: Vec<Vec<u8>>, index_file: Vec<u8>) -> Made {
     let listed = |name: &str, bytes: &[u8], more: &str| {
         let digest = Sha256::digest(bytes);
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         let len = bytes.len();
         format!(r#"{{"path":"{name}","sha256":"{digest}","size_bytes":{len}{more}}}"#)
     };
-    let index_file = file(&[tidx(index(count, len))]);
-    let part = file(&[tidx(index(count, len)), shard(len.max(64))]);
-    let (first, second) = (
-        listed("part-000.aero", &part, r#","shards":[0]"#),
-        listed("index.aero", &index_file, ""),
-    );
+    let part_name = |number: usize| format!("part-{number:03}.aero");
+    let list: Vec<String> = parts
+        .iter()
+        .enumerate()
+        .map(|(number, part)| {
+            let shards = format!(r#","shards":[{number}]"#);
+            listed(&part_name(number), part, &shards)
+        })
+        .collect();
+    let (list, index) = (list.join(","), listed("index.aero", &index_file, ""));
     let json = format!(
-        r#"{{"format":{{"name":"AEROSET","version":[0,1]}},"parts":[{first}],"global_tidx":{second}}}"#
+        r#"{{"format":{{"name":"AEROSET","version":[0,1]}},"parts":[{list}],"global_tidx":{index}}}"#
     );
-    let files = vec![
-        ("crowd.aeroset.json".to_owned(), json.into_bytes()),
-        ("part-000.aero".to_owned(), part),
-        ("index.aero".to_owned(), index_file),
-    ];
+    let mut files = vec![("crowd.aeroset.json".to_owned(), json.into_bytes())];
+    let numbered = parts.into_iter().enumerate();
+    files.extend(numbered.map(|(number, part)| (part_name(number), part)));
+    files.push(("index.aero".to_owned(), index_file));
     // The part and the index say the same, and both are read.
     let index_len = files.iter().map(|(_, bytes)| bytes.len() as u64).sum();
     Made {

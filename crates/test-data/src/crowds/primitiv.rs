@@ -25,6 +25,22 @@ pub(super) fn scalars(count: usize) -> Made {
     single("model", file.into_vec()).with_own()
 }
 
+/// The same as [`scalars`] with one dim of 1, which no writer stores.
+pub(super) fn ones(count: usize) -> Made {
+    let mut file = header(MODEL);
+    uint(&mut file, count32(count));
+    for at in 0..count {
+        file.u8(0x91);
+        text(&mut file, name(at).as_bytes());
+        file.u8(0x91);
+        uint(&mut file, 1);
+        uint(&mut file, 1);
+        file.u8(0xC4).u8(4).u32(0);
+        uint(&mut file, 0);
+    }
+    single("model", file.into_vec())
+}
+
 pub(super) fn stats(count: usize) -> Made {
     let mut file = header(PARAMETER);
     scalar(&mut file);

@@ -29,11 +29,19 @@ fn map(pairs: &[(&str, &[u8])]) -> Cbor {
 
 /// Version 0.1: a blob at 64, then one entry after the other, all over it.
 fn flat(count: usize, blob: &[u8], encoding: &str, len: usize) -> Made {
-    flat_apart(count, blob, encoding, len, 0)
+    let dense = ("layout", text("dense"));
+    flat_with(count, blob, (encoding, len), 0, &[dense])
 }
 
-/// The same with a blob for each, so many bytes from the start of one to the start of the next.
-fn flat_apart(count: usize, blob: &[u8], encoding: &str, len: usize, apart: usize) -> Made {
+/// The same with other keys than that of the layout, and where bytes are `apart` a blob for each, so many bytes
+/// from the start of one to the start of the next.
+fn flat_with(
+    count: usize,
+    blob: &[u8],
+    (encoding, len): (&str, usize),
+    apart: usize,
+    more: &[(&str, Cbor)],
+) -> Made {
     let mut file = LeBuffer::new();
     file.text("ZTEN0001").pad_to(64, 0).bytes(blob);
     if apart > 0 {
@@ -43,15 +51,18 @@ fn flat_apart(count: usize, blob: &[u8], encoding: &str, len: usize, apart: usiz
     }
     let mut index = head(4, count as u64);
     for at in 0..count {
-        index.extend(map(&[
-            ("name", &text(&name(at))),
-            ("offset", &uint((64 + at * apart) as u64)),
-            ("size", &uint(blob.len() as u64)),
-            ("dtype", &text("uint8")),
-            ("layout", &text("dense")),
-            ("shape", &dims(&[len as u64])),
-            ("encoding", &text(encoding)),
-        ]));
+        let (name, offset) = (text(&name(at)), uint((64 + at * apart) as u64));
+        let (size, dtype) = (uint(blob.len() as u64), text("uint8"));
+        let (shape, encoding) = (dims(&[len as u64]), text(encoding));
+        let mut pairs: Vec<(&str, &[u8])> = vec![
+            ("name", &name),
+            ("offset", &offset),
+            ("size", &size),
+            ("dtype", &dtype),
+        ];
+        pairs.extend(more.iter().map(|(key, value)| (*key, &**value)));
+        pairs.extend([("shape", &*shape), ("encoding", &*encoding)]);
+        index.extend(map(&pairs));
     }
     file.bytes(&index).u64(index.len() as u64);
     single("zt", file.into_vec()).with_data(count, len)
@@ -62,7 +73,20 @@ pub(super) fn flat_empty(count: usize) -> Made {
 }
 
 pub(super) fn flat_small(count: usize) -> Made {
-    flat_apart(count, &[1; 16], "raw", 16, 64).with_own()
+    let dense = ("layout", text("dense"));
+    flat_with(count, &[1; 16], ("raw", 16), 64, &[dense]).with_own()
+}
+
+pub(super) fn flat_bare(count: usize) -> Made {
+    flat_with(count, &[], ("raw", 0), 0, &[])
+}
+
+pub(super) fn flat_damaged(count: usize) -> Made {
+    let more = [
+        ("layout", text("dense")),
+        ("checksum", text("crc32c:0x00000001")),
+    ];
+    flat_with(count, &[1; 64], ("raw", 64), 0, &more)
 }
 
 pub(super) fn flat_shared(count: usize) -> Made {
