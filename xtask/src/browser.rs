@@ -61,7 +61,12 @@ pub(crate) fn run(may_skip: bool) -> Outcome {
     let shared = test_data::workspace_root().join("fixtures/aero/valid/shared_data.aero");
     let page = browser.folder.join("tied.html");
     program(&["inspect", "--force", "--html"], &[&page, &shared])?;
-    browser.check_tied(&page)
+    browser.check_tied(&page)?;
+    let long = browser.folder.join("long.safetensors");
+    save(&long, &long_names())?;
+    let page = browser.folder.join("long.html");
+    program(&["inspect", "--force", "--html"], &[&page, &long])?;
+    browser.check_widths(&page)
 }
 
 /// A picture of the page of a model of some 400 tensors.
@@ -117,6 +122,11 @@ impl Browser {
         expect(
             "does not count its tensors",
             seen.contains(&format!(">{tensors} of {tensors},")),
+        )?;
+        // All rows are shown, so that there are none to be asked for.
+        expect(
+            "offers more rows where there are none",
+            seen.contains("id=\"more\" class=\"more\" hidden") && !seen.contains("Show 0"),
         )?;
         expect(
             "draws too few rectangles",
@@ -181,10 +191,81 @@ impl Browser {
 
     /// Tensors that share their bytes are marked.
     fn check_tied(&self, page: &Path) -> Outcome {
-        match self.document(page, "")?.contains("class=\"soft\" title=") {
+        match self
+            .document(page, "")?
+            .contains("class=\"soft tied\" title=")
+        {
             true => Ok(()),
             false => Err("the page doesn't mark tied tensors".into()),
         }
+    }
+
+    /// Long names don't make the page wider than its window, nor, where there is room, the table wider than its
+    /// place: no column is pushed out of sight.
+    fn check_widths(&self, page: &Path) -> Outcome {
+        for (scheme, wanted) in [("dark", "0"), ("light", "1")] {
+            for width in [1280, 800, 400] {
+                let [dark, window, document, table, place] = self.widths(page, width, wanted)?;
+                let about = format!("the page in a {scheme} window of {width} pixels");
+                if (dark == 1, window) != (scheme == "dark", width) {
+                    return Err(format!("{about}: shown in {window} pixels, dark: {dark}"));
+                }
+                if document > window {
+                    return Err(format!("{about} is {document} pixels wide"));
+                }
+                if width == 1280 && table > place {
+                    return Err(format!("{about} has a table of {table} pixels in {place}"));
+                }
+                self.long_picture(page, width, scheme, wanted)?;
+            }
+        }
+        eprintln!("browser: long names keep within windows of 1280, 800 and 400 pixels");
+        Ok(())
+    }
+
+    /// Whether the page is dark, and how wide its window, its document, its table and the place for it are: as a
+    /// script says that is added to the page, which is shown in a frame, since windows have a least width.
+    fn widths(&self, page: &Path, width: u64, scheme: &str) -> Result<[u64; 5], String> {
+        let text =
+            fs::read_to_string(page).map_err(|error| format!("{}: {error}", page.display()))?;
+        let copy = page.with_file_name("measured.html");
+        save(
+            &copy,
+            text.replace("</body>", &format!("{MEASURE}</body>"))
+                .as_bytes(),
+        )?;
+        let frame = page.with_file_name("frame.html");
+        save(
+            &frame,
+            FRAME.replace("@WIDTH@", &width.to_string()).as_bytes(),
+        )?;
+        let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
+        let arguments = [
+            "--dump-dom".into(),
+            "--window-size=1400,1000".into(),
+            scheme,
+        ];
+        let (seen, _) = self.open(&frame, "", &arguments)?;
+        let (_, found) = seen
+            .split_once("data-measured=\"")
+            .ok_or("the page wasn't measured")?;
+        let numbers = found.split('"').next().unwrap_or_default().split(' ');
+        let numbers: Vec<u64> = numbers.filter_map(|number| number.parse().ok()).collect();
+        numbers
+            .try_into()
+            .map_err(|_| format!("the page was measured as {found:.80}"))
+    }
+
+    fn long_picture(&self, page: &Path, width: u64, scheme: &str, wanted: &str) -> Outcome {
+        let frame = page.with_file_name("frame.html");
+        let path = self.folder.join(format!("long-{width}-{scheme}.png"));
+        let arguments = [
+            format!("--screenshot={}", path.display()),
+            format!("--window-size={},1800", width.max(500)),
+            "--hide-scrollbars".into(),
+            format!("--blink-settings=preferredColorScheme={wanted}"),
+        ];
+        self.open(&frame, "", &arguments).map(drop)
     }
 
     /// A picture of a window as narrow as a telephone's, in which nothing may be cut off at the side.
@@ -291,6 +372,69 @@ fn save(path: &Path, bytes: &[u8]) -> Outcome {
     fs::write(path, bytes).map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// Tells the frame around the page how wide things are in it.
+const MEASURE: &str = r#"<script>
+addEventListener("load", () => {
+  for (const name of document.querySelectorAll("td .name[aria-expanded]")) name.click();
+  const [root, place] = [document.documentElement, document.getElementById("tensors").parentNode];
+  const dark = Number(matchMedia("(prefers-color-scheme: dark)").matches);
+  const widths = [dark, innerWidth, root.scrollWidth, place.scrollWidth, place.clientWidth];
+  parent.postMessage(widths.join(" "), "*");
+});
+</script>"#;
+
+/// Shows the page in a frame of some width, and keeps what it says.
+const FRAME: &str = r#"<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark">
+<style>body { margin: 0; } iframe { display: block; border: 0; width: @WIDTH@px; height: 1800px; }</style>
+<script>addEventListener("message", (event) => { document.documentElement.dataset.measured = event.data; });</script>
+<iframe src="measured.html"></iframe>"#;
+
+/// A safetensors file whose names, of tensors and groups, keys of metadata and a dtype, have 200 letters.
+fn long_names() -> Vec<u8> {
+    let word = "abcdefghij".repeat(20);
+    let dotted = ["decoder"; 28].join(".");
+    let names = [
+        word.clone(),
+        format!("{word}.weight"),
+        format!("{word}.bias"),
+        dotted.clone(),
+        format!("{dotted}.norm"),
+        "short".into(),
+    ];
+    let mut header = serde_json::Map::new();
+    header.insert(
+        "__metadata__".into(),
+        serde_json::json!({ &word: &dotted, "note": &word }),
+    );
+    let mut data: Vec<u8> = Vec::new();
+    for (at, name) in (1u8..).zip(names) {
+        let start = data.len();
+        for value in 0..u8::MAX {
+            let value = f32::from(value) * f32::from(at) * 1234.5;
+            data.extend_from_slice(&value.to_le_bytes());
+        }
+        let tensor = serde_json::json!({
+            "dtype": "F32", "shape": [5, 51], "data_offsets": [start, data.len()],
+        });
+        header.insert(name, tensor);
+    }
+    let start = data.len();
+    data.extend_from_slice(&[0; 8]);
+    let tensor =
+        serde_json::json!({ "dtype": &word, "shape": [1], "data_offsets": [start, data.len()] });
+    header.insert("unknown".into(), tensor);
+    file_of(&header, &data)
+}
+
+/// The safetensors file with this header.
+fn file_of(header: &serde_json::Map<String, serde_json::Value>, data: &[u8]) -> Vec<u8> {
+    let header = serde_json::Value::Object(header.clone()).to_string();
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend_from_slice(header.as_bytes());
+    file.extend_from_slice(data);
+    file
+}
+
 /// A safetensors file with the names of a small language model, and values that look like weights.
 fn small_model() -> Vec<u8> {
     let mut header = serde_json::Map::new();
@@ -326,9 +470,5 @@ fn small_model() -> Vec<u8> {
         }
     }
     add(HOSTILE.into(), &[16]);
-    let header = serde_json::Value::Object(header).to_string();
-    let mut file = (header.len() as u64).to_le_bytes().to_vec();
-    file.extend_from_slice(header.as_bytes());
-    file.extend_from_slice(&data);
-    file
+    file_of(&header, &data)
 }

@@ -145,7 +145,7 @@ fn is_unseen(c: char) -> bool {
 }
 
 /// How many cells of a terminal a text takes.
-fn width(text: &str) -> usize {
+pub(crate) fn width(text: &str) -> usize {
     unicode_width::UnicodeWidthStr::width(text)
 }
 

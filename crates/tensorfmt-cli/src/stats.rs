@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::{Serialize, Serializer};
 use tensor_core::codec::Ticker;
@@ -11,9 +12,19 @@ use crate::files::{Heading, Round, broken, each};
 use crate::input::Input;
 use crate::measure::{Finding, Measures, Moments, PassedOver, Scalar, Survey, work};
 use crate::names::{Idle, Wanted};
-use crate::output::{BATCH, Listing, Out, escape, human, lines, shown, table};
+use crate::output::{BATCH, Listing, Out, escape, human, lines, shown, table, width};
 use crate::picked::Picked;
 use crate::progress::Meter;
+
+/// How many cells of a terminal a line takes at most, as far as what is in it can be parted.
+const WIDTH: usize = 80;
+/// The columns of the totals, those from [`VALUES`] on being values and the others counts.
+const HEAD: [&str; 11] = [
+    "dtype", "tensors", "bytes", "values", "zeros", "nan", "inf", "min", "max", "mean", "std",
+];
+const VALUES: usize = 7;
+/// All but the dtype are numbers.
+const RIGHT: &[usize] = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
 /// What the JSON has before the tensors.
 #[derive(Serialize)]
@@ -327,13 +338,15 @@ fn print(tensor: &ModelTensor, measures: &Measures, out: &mut Out) -> Result<(),
         escape(tensor.dtype_name()),
         crate::brief::dims(tensor.shape())
     ))?;
-    out.line(&format!(
-        "  min {}  max {}  mean {}  std {}",
-        scalar(moments.min()),
-        scalar(moments.max()),
-        number(moments.mean()),
-        number(moments.std()),
-    ))?;
+    let spread = [
+        format!("min {}", scalar(moments.min())),
+        format!("max {}", scalar(moments.max())),
+        format!("mean {}", number(moments.mean())),
+        format!("std {}", number(moments.std())),
+    ];
+    for line in lines(&spread, "  ", WIDTH - 2) {
+        out.line(&format!("  {line}"))?;
+    }
     if let Some(note) = note {
         out.line(&format!("  {note}"))?;
     }
@@ -349,7 +362,7 @@ fn print(tensor: &ModelTensor, measures: &Measures, out: &mut Out) -> Result<(),
         .iter()
         .map(|&(q, value)| format!("{:.0}% {}", q * 100.0, scalar(Some(value))))
         .collect();
-    for line in lines(&quantiles, "  ", 78) {
+    for line in lines(&quantiles, "  ", WIDTH - 2) {
         out.line(&format!("  {line}"))?;
     }
     let most = histogram.iter().copied().max().unwrap_or(0);
@@ -368,16 +381,13 @@ fn print(tensor: &ModelTensor, measures: &Measures, out: &mut Out) -> Result<(),
     Ok(())
 }
 
-/// A table with a line per dtype.
+/// A table with a line per dtype: in two parts, counts and values, where it is wider than a terminal.
 fn print_totals(totals: &[Total], out: &mut Out) -> Result<(), Failure> {
-    let head = [
-        "dtype", "tensors", "bytes", "values", "zeros", "nan", "inf", "min", "max", "mean", "std",
-    ];
-    let mut rows = vec![head.map(String::from).to_vec()];
+    let mut rows = vec![HEAD.map(String::from)];
     rows.extend(totals.iter().map(|total| {
         let numbers = &total.numbers;
         let value = |value: Option<Number>| number(value.map(|value| value.0));
-        vec![
+        [
             escape(&total.dtype).into_owned(),
             total.tensors.to_string(),
             human(total.nbytes),
@@ -391,10 +401,24 @@ fn print_totals(totals: &[Total], out: &mut Out) -> Result<(), Failure> {
             value(numbers.std),
         ]
     }));
-    for row in table(&rows, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]) {
-        out.line(&row)?;
-    }
-    Ok(())
+    let of = |part: Range<usize>| -> Vec<Vec<String>> {
+        // The dtype begins each line.
+        let cells = |row: &[String; 11]| {
+            let cells = row.iter().enumerate();
+            let cells = cells.filter(|(at, _)| *at == 0 || part.contains(at));
+            cells.map(|(_, cell)| cell.clone()).collect()
+        };
+        rows.iter().map(cells).collect()
+    };
+    let whole = table(&of(0..HEAD.len()), RIGHT);
+    let printed = match whole.iter().all(|line| width(line) <= WIDTH) {
+        true => whole,
+        false => [0..VALUES, VALUES..HEAD.len()]
+            .into_iter()
+            .flat_map(|part| table(&of(part), RIGHT))
+            .collect(),
+    };
+    printed.iter().try_for_each(|line| out.line(line))
 }
 
 /// A value for people: integers as they are.

@@ -46,6 +46,9 @@ struct Line<'a> {
     stored_bytes: Option<u64>,
     nbytes: Option<u64>,
     notes: Vec<(String, String)>,
+    /// Why its values can't be had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<String>,
     #[serde(flatten)]
     measures: Option<Numbers<'a>>,
 }
@@ -176,6 +179,10 @@ fn line<'a>(archive: &Archive, entry: &Entry<'_>, finding: Option<&'a Finding>) 
         stored_bytes: entry.stored_len(),
         nbytes: entry.nbytes(),
         notes: extras(entry),
+        fault: match finding {
+            Some(Finding::PassedOver(why)) => Some(escape(&why.reason).into_owned()),
+            _ => None,
+        },
         measures: match finding {
             Some(Finding::Measured(measures)) => Some(Numbers::from(&**measures)),
             _ => None,

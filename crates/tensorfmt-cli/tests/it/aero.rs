@@ -161,25 +161,6 @@ fn a_set_lists_the_part_of_each_tensor() {
 }
 
 #[test]
-fn options_that_make_no_sense_are_usage_errors() {
-    let scratch = Scratch::new();
-    for options in [
-        ["--phsh", "0"],
-        ["--zstd", "99"],
-        ["--zstd", "-8"],
-        ["--max-shard-size", "0"],
-        ["--max-part-shards", "0"],
-    ] {
-        let convert = ["convert", "demo.mag", "x.aeroset.json"];
-        let run = scratch.run(&[&convert[..], &options].concat());
-        assert_eq!(run.code, 2, "{options:?}: {run:?}");
-        assert!(run.err.contains(options[1]), "{options:?}: {}", run.err);
-    }
-    let run = scratch.run(&["convert", "demo.mag", "x.zt", "--zstd", "99"]);
-    assert_eq!(run.code, 2, "{run:?}");
-}
-
-#[test]
 fn parts_of_a_larger_set_go_with_it_and_nothing_else_does() {
     let scratch = Scratch::new();
     model(&scratch, "m.safetensors", &[]);

@@ -174,6 +174,11 @@ fn the_page_lists_what_cannot_be_read() {
                 let listed = listed.json()["tensors"].as_array().unwrap().len();
                 let shown = data_of(&page)["tensors"].as_array().unwrap().len();
                 assert_eq!(shown, listed, "{}", case.name);
+                let data = data_of(&page);
+                let mut shown = data["tensors"].as_array().unwrap().iter();
+                let says_why =
+                    |tensor: &Value| tensor["fault"].is_string() && tensor["histogram"].is_null();
+                assert!(shown.any(says_why), "{}", case.name);
                 seen += 1;
             }
         }

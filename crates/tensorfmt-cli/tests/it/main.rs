@@ -20,6 +20,7 @@ mod faults;
 mod forms;
 mod hashes;
 mod journeys;
+mod looks;
 mod names;
 mod own_files;
 mod releases;
