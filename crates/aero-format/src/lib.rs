@@ -108,6 +108,8 @@ pub use tensor_core::{
 #[cfg(feature = "std")]
 pub use tensor_core::{FileError, FileSource};
 pub use write::{Builder, TensorOptions};
+#[cfg(feature = "std")]
+pub use write::{IndexStyle, JoinedPart};
 
 /// What this crate's functions return.
 pub type Result<T, E = Error> = core::result::Result<T, E>;

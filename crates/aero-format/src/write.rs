@@ -7,6 +7,8 @@ use tensor_core::codec::{NameTable, Output, Sink, Ticker, Unchanged, write_vec};
 use tensor_core::{DType, Order, Shape, Source, Tensor, TensorSpec, Value, WriteOptions};
 
 mod edit;
+#[cfg(feature = "std")]
+mod join;
 mod joined;
 mod like;
 mod options;
@@ -15,6 +17,8 @@ mod records;
 #[cfg(feature = "std")]
 mod set;
 
+#[cfg(feature = "std")]
+pub use join::{IndexStyle, JoinedPart};
 use joined::Joined;
 pub use options::TensorOptions;
 use place::FileLayout;
@@ -104,6 +108,8 @@ pub struct Builder {
     metadata: Vec<(String, Value)>,
     metadata_names: NameTable,
     options: Options,
+    /// Which tensors begin a part of a set, where that is asked for; the first one does.
+    part_starts: Option<Vec<usize>>,
 }
 
 #[derive(Clone, Debug)]
@@ -164,6 +170,7 @@ impl Default for Builder {
             names: NameTable::default(),
             metadata: Vec::new(),
             metadata_names: NameTable::default(),
+            part_starts: None,
             options: Options {
                 model_name: None,
                 architecture: None,
@@ -665,11 +672,14 @@ impl Builder {
         self.tensors.iter().map(|tensor| &*tensor.data)
     }
 
-    /// Fills shards with the tensors in order; a tensor that does not fit starts the next one.
+    /// Fills shards with the tensors in order; a tensor that does not fit starts the next one, and so does one that
+    /// begins a part.
     fn shards(&self) -> Vec<Shard> {
         let mut shards: Vec<Shard> = Vec::new();
         for (tensor, planned) in self.tensors.iter().enumerate() {
             let len = planned.data.size();
+            let begins = |starts: &Vec<usize>| starts.binary_search(&tensor).is_ok();
+            let begins = self.part_starts.as_ref().is_some_and(begins);
             let fits = |shard: &Shard| {
                 let end = shard
                     .len
@@ -677,7 +687,7 @@ impl Builder {
                     .saturating_add(len);
                 end <= self.options.max_shard_bytes
             };
-            if !shards.last().is_some_and(fits) {
+            if begins || !shards.last().is_some_and(fits) {
                 shards.push(Shard {
                     tensors: Vec::new(),
                     len: 0,

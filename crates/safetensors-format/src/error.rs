@@ -101,6 +101,14 @@ pub enum BuildError {
         /// Bits that dtype and shape ask for.
         bits: u128,
     },
+    /// A shard that a set doesn't have.
+    #[error("the set has {count} shards, and none of number {part}, counted from 0")]
+    Part {
+        /// Its number.
+        part: usize,
+        /// How many there are.
+        count: usize,
+    },
     /// The index of a set has a name that says what it is.
     #[error("{path}: the index of a set is named STEM.safetensors.index.json")]
     SetName {

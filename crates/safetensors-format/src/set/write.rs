@@ -9,7 +9,7 @@ use tensor_core::codec::{AtomicFile, Output, SealedFile, Sink, stale_files};
 
 use super::Set;
 use crate::json::put_ascii;
-use crate::{BuildError, Builder, Result};
+use crate::{Archive, BuildError, Builder, Result};
 
 /// How the name of an index ends.
 const ENDINGS: [&str; 2] = [".safetensors.index.json", ".index.json"];
@@ -107,6 +107,37 @@ impl Builder {
         SealedFile::commit_set(files, stale, options)
     }
 
+    /// Writes one shard of a set alone to `out`, front to back: the shard of this number, counted from 0 in the
+    /// order of [`set_files`](Self::set_files). It is byte for byte what [`write_set`](Self::write_set)
+    /// writes of it, and no other shard's data is read.
+    ///
+    /// ```
+    /// use safetensors_format::{Archive, Builder, Tensor, WriteOptions};
+    ///
+    /// let mut builder = Builder::new();
+    /// for name in ["a", "b"] {
+    ///     builder.tensor(name, Tensor::from_slice(&[1.0f32], &[1])?)?;
+    /// }
+    /// let mut shard = Vec::new();
+    /// builder.max_shard_bytes(4).write_part_to(1, &mut shard, &WriteOptions::default())?;
+    /// assert!(Archive::from_bytes(shard)?.entry("b").is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BuildError::Part`] where there is no such shard, and as [`write_set`](Self::write_set).
+    pub fn write_part_to(
+        &self,
+        part: usize,
+        out: impl std::io::Write,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        let shards = self.shards();
+        let count = shards.len();
+        let shard = shards.get(part).ok_or(BuildError::Part { part, count })?;
+        self.write(&self.plan_of(shard)?, &mut Sink::new(out), options)
+    }
+
     /// The shards that [`write_set`](Self::write_set) puts beside the index at `path`.
     ///
     /// # Errors
@@ -201,7 +232,7 @@ impl Builder {
         shards
     }
 
-    /// The JSON of the index, as those libraries write it: keys sorted, two spaces, ASCII alone.
+    /// The JSON of the index.
     fn index_of(&self, shards: &[Vec<usize>], names: &[String]) -> String {
         let mut map: Vec<(&str, &str)> = Vec::new();
         for (shard, file) in shards.iter().zip(names) {
@@ -210,24 +241,85 @@ impl Builder {
         }
         map.sort_unstable();
         let total = self.lens().fold(0u64, u64::saturating_add);
-        let mut json = std::format!("{{\n  \"metadata\": {{\n    \"total_size\": {total}\n  }},\n");
-        json.push_str("  \"weight_map\": {");
-        let mut comma = "";
-        for (name, file) in map {
-            json.push_str(comma);
-            json.push_str("\n    ");
-            put_ascii(name, &mut json);
-            json.push_str(": ");
-            put_ascii(file, &mut json);
-            comma = ",";
-        }
-        json.push_str(if comma.is_empty() {
-            "}\n}\n"
-        } else {
-            "\n  }\n}\n"
-        });
-        json
+        index_text(map.into_iter(), total)
     }
+}
+
+impl Set {
+    /// The text of an index of shards that are there already, in their order: byte for byte what
+    /// [`Builder::write_set`] writes beside these. One after the other is open, and only its header is read.
+    ///
+    /// ```
+    /// use safetensors_format::{Archive, Builder, Error, Set, Tensor};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.safetensors.index.json");
+    /// let mut builder = Builder::new();
+    /// for name in ["a", "b"] {
+    ///     builder.tensor(name, Tensor::from_slice(&[1.0f32], &[1])?)?;
+    /// }
+    /// builder.max_shard_bytes(4).write_set(&path)?;
+    ///
+    /// let files = builder.set_files(&path)?;
+    /// let shards = files.iter().map(|file| {
+    ///     let name = file.file_name().unwrap_or_default().to_string_lossy();
+    ///     Ok::<_, Error>((name.into_owned(), Archive::open(file)?))
+    /// });
+    /// assert_eq!(Set::index_of(shards)?, std::fs::read_to_string(&path)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What `shards` fail with, and [`BuildError::Duplicate`] where two of them have a tensor of one name.
+    pub fn index_of<E: From<crate::Error>>(
+        shards: impl IntoIterator<Item = Result<(String, Archive), E>>,
+    ) -> Result<String, E> {
+        let mut files: Vec<String> = Vec::new();
+        let mut names: Vec<(String, usize)> = Vec::new();
+        let mut total = 0u64;
+        for shard in shards {
+            let (file, archive) = shard?;
+            for entry in archive.entries() {
+                names.push((entry.name().into(), files.len()));
+                total = total.saturating_add(entry.stored_len().unwrap_or(0));
+            }
+            files.push(file);
+        }
+        names.sort_unstable();
+        for pair in names.windows(2) {
+            if let [(a, _), (b, _)] = pair {
+                if a == b {
+                    let name = a.clone();
+                    return Err(crate::Error::from(BuildError::Duplicate { name }).into());
+                }
+            }
+        }
+        let file = |at: usize| files.get(at).map_or("", String::as_str);
+        let map = names.iter().map(|(name, at)| (name.as_str(), file(*at)));
+        Ok(index_text(map, total))
+    }
+}
+
+/// The JSON of an index, as the libraries write it that these sets are of: keys sorted as they come, two
+/// spaces, ASCII alone.
+fn index_text<'a>(map: impl Iterator<Item = (&'a str, &'a str)>, total: u64) -> String {
+    let mut json = std::format!("{{\n  \"metadata\": {{\n    \"total_size\": {total}\n  }},\n");
+    json.push_str("  \"weight_map\": {");
+    let mut comma = "";
+    for (name, file) in map {
+        json.push_str(comma);
+        json.push_str("\n    ");
+        put_ascii(name, &mut json);
+        json.push_str(": ");
+        put_ascii(file, &mut json);
+        comma = ",";
+    }
+    json.push_str(if comma.is_empty() {
+        "}\n}\n"
+    } else {
+        "\n  }\n}\n"
+    });
+    json
 }
 
 /// The names of this many shards.
