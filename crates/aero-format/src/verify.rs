@@ -26,7 +26,9 @@ impl Archive {
     pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
         let mut report = Report::default();
         self.verify_into(&mut report, "", options)?;
-        self.warn_into(&mut report, "", options);
+        if options.has_rest() {
+            self.warn_into(&mut report, "", options);
+        }
         Ok(report)
     }
 
@@ -81,26 +83,22 @@ impl Archive {
         options: &VerifyOptions<'_>,
     ) -> Result<()> {
         let ticker = Ticker::new(options.progress);
-        let limits = &self.options.limits;
-        let control = self.index.check_control(&self.source, limits, false);
-        let item = |outcome| Item::new(format!("{prefix}control"), outcome);
-        report.tell(
-            match control {
-                Ok(Control::Holds) => item(Outcome::Ok).with_note("IHSH"),
-                Ok(Control::OtherAlgorithm) => {
-                    item(Outcome::Unsupported).with_note(Unsupported::IhshAlgorithm.to_string())
-                }
-                Ok(Control::Absent) => item(Outcome::NotCovered).with_note("no IHSH"),
-                Err(error) => failed(format!("{prefix}control"), error)?,
-            },
-            options,
-        );
+        let mine = Mine::of(self, options);
+        if mine.rest {
+            report.tell(self.verify_control(prefix)?, options);
+        } else {
+            report.skip(1);
+        }
         // Shards one after the other on all threads; what is small side by side.
         let mut damaged = BTreeSet::new();
         // The items of what is of one shard alone: its hash, and those of its pages.
         let mut of_shards: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for chunk in &self.index.chunks {
             let item = format!("{prefix}{} {}", chunk.fourcc, chunk.name());
+            if !mine.has_chunk(chunk) {
+                report.skip(1);
+                continue;
+            }
             let checked = self.verify_chunk(chunk, options, &ticker);
             let item = compared(item, chunk, checked)?;
             let mut of_shard = None;
@@ -121,7 +119,11 @@ impl Archive {
                 of_shards.entry(shard).or_default().push(place);
             }
         }
-        self.verify_tensors(report, prefix, &damaged, &of_shards, options, &ticker)?;
+        let shards = (&damaged, &of_shards);
+        self.verify_tensors(report, prefix, shards, &mine, options, &ticker)?;
+        if !mine.rest {
+            return Ok(());
+        }
         let entries = self.entries();
         if self.index.in_parts && !entries.is_empty() && prefix.is_empty() {
             report.tell(
@@ -167,14 +169,29 @@ impl Archive {
             .filter(move |entry| strict && is_longer(entry))
     }
 
+    /// What is known about header, TOC and string table.
+    fn verify_control(&self, prefix: &str) -> Result<Item> {
+        let limits = &self.options.limits;
+        let control = self.index.check_control(&self.source, limits, false);
+        let item = |outcome| Item::new(format!("{prefix}control"), outcome);
+        Ok(match control {
+            Ok(Control::Holds) => item(Outcome::Ok).with_note("IHSH"),
+            Ok(Control::OtherAlgorithm) => {
+                item(Outcome::Unsupported).with_note(Unsupported::IhshAlgorithm.to_string())
+            }
+            Ok(Control::Absent) => item(Outcome::NotCovered).with_note("no IHSH"),
+            Err(error) => failed(format!("{prefix}control"), error)?,
+        })
+    }
+
     /// An item for each tensor, and the names of those that are damaged for the items of their
     /// shards.
     fn verify_tensors(
         &self,
         report: &mut Report,
         prefix: &str,
-        damaged: &BTreeSet<&str>,
-        of_shards: &BTreeMap<&str, Vec<usize>>,
+        (damaged, of_shards): (&BTreeSet<&str>, &BTreeMap<&str, Vec<usize>>),
+        mine: &Mine,
         options: &VerifyOptions<'_>,
         ticker: &Ticker<'_>,
     ) -> Result<()> {
@@ -184,9 +201,14 @@ impl Archive {
             let batch = start..entries.len().min(start.saturating_add(BATCH));
             let batch = batch.filter_map(|at| entries.get(at));
             if !self.index.in_parts {
-                hashes.find(self, batch.clone(), options.threads, ticker)?;
+                let wanted = batch.clone().filter(|entry| mine.has_tensor(*entry));
+                hashes.find(self, wanted, options.threads, ticker)?;
             }
             for entry in batch {
+                if !mine.has_tensor(entry) {
+                    report.skip(1);
+                    continue;
+                }
                 let found = hashes.0.get(&stored(entry)).copied().flatten();
                 let Some(item) = self.verify_tensor(entry, prefix, damaged, found)? else {
                     continue;
@@ -310,6 +332,62 @@ impl Archive {
             _ => {}
         }
         Ok(Some(item))
+    }
+}
+
+/// Which shards a share of the checks has, and with them all tensors that are in them.
+struct Mine {
+    /// Of each shard with a tensor in it; `None` where all checks are made.
+    shards: Option<BTreeMap<u32, bool>>,
+    rest: bool,
+}
+
+impl Mine {
+    fn of(archive: &Archive, options: &VerifyOptions<'_>) -> Self {
+        let rest = options.has_rest();
+        // A file without data has little that could be shared.
+        if options.share.is_none() || archive.index.in_parts && rest {
+            return Self { shards: None, rest };
+        }
+        let mut shards: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for entry in archive.entries() {
+            let tensors = shards.entry(entry.shard_id()).or_default();
+            tensors.push(entry.ordinal);
+        }
+        let has = |(id, tensors): (u32, Vec<usize>)| {
+            let has = !archive.index.in_parts && options.has_any(tensors.into_iter());
+            (id, has)
+        };
+        Self {
+            shards: Some(shards.into_iter().map(has).collect()),
+            rest,
+        }
+    }
+
+    fn has_tensor(&self, entry: Entry<'_>) -> bool {
+        self.has_shard(entry.shard_id())
+    }
+
+    fn has_shard(&self, id: u32) -> bool {
+        match &self.shards {
+            Some(shards) => shards.get(&id).copied().unwrap_or(self.rest),
+            None => true,
+        }
+    }
+
+    fn has_chunk(&self, chunk: &Chunk) -> bool {
+        let id = match chunk.fourcc {
+            FourCc::WTSH => chunk.name().strip_prefix("weights.shard"),
+            FourCc::PHSH => {
+                let name = chunk.name().strip_suffix(".phsh").unwrap_or_default();
+                name.strip_prefix("weights.shard")
+            }
+            _ => None,
+        };
+        match id.and_then(|id| id.parse().ok()) {
+            Some(id) => self.has_shard(id),
+            None => self.shards.is_none() || self.rest,
+        }
     }
 }
 

@@ -323,6 +323,9 @@ impl Archive {
     /// None today.
     pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
         let mut report = Report::default();
+        if !options.has_rest() {
+            return Ok(report);
+        }
         report.tell(
             Item::new("index", Outcome::NotCovered).with_note(alloc::format!(
                 "structure ok, no checksum; {}",

@@ -281,6 +281,9 @@ impl Archive {
     /// None today; the other formats' have some.
     pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
         let mut report = Report::default();
+        if !options.has_rest() {
+            return Ok(report);
+        }
         report.tell(
             Item::new("header", Outcome::NotCovered).with_note("structure ok, no checksum"),
             options,

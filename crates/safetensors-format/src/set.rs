@@ -451,6 +451,9 @@ impl Set {
     pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
         let inner = &*self.inner;
         let mut report = Report::default();
+        if !options.has_rest() {
+            return Ok(report);
+        }
         let structure = "structure ok, no checksum";
         report.tell(
             Item::new("index", Outcome::NotCovered).with_note(structure),

@@ -64,6 +64,7 @@ mod pool;
 mod report;
 mod scratch;
 mod shape;
+mod share;
 mod sink;
 mod source;
 mod spec;
@@ -100,6 +101,7 @@ pub use patch::PatchError;
 pub use patch::{Misfit, Patch};
 pub use report::{Item, Outcome, Report};
 pub use shape::{Order, Shape};
+pub use share::Share;
 pub use sink::SinkError;
 #[cfg(feature = "std")]
 pub use source::FileSource;

@@ -2,6 +2,7 @@ use core::fmt;
 use core::ops::ControlFlow;
 
 use crate::report::Item;
+use crate::share::{Share, Whole};
 use crate::sink::TransferError;
 
 /// Called, from any thread, with the number of bytes just done; [`ControlFlow::Break`] stops the
@@ -71,6 +72,9 @@ pub struct VerifyOptions<'a> {
     /// ([`Item::tensors`]) at that time, such as a shard; of those that it damages it names one that is spared
     /// and one that is not, where there are such.
     pub spared: Option<&'a (dyn Fn(&str) -> bool + Sync)>,
+    /// Makes only the checks of a share, where several share the work. A report then lacks the items of
+    /// others, and the share is told where those that are there stand.
+    pub share: Option<&'a dyn Share>,
 }
 
 /// How to write a file.
@@ -193,7 +197,79 @@ impl<'a> VerifyOptions<'a> {
         self.spared = Some(spared);
         self
     }
-}
+
+    /// Sets [`share`](Self::share).
+    ///
+    /// ```
+    /// use tensor_core::{Share, VerifyOptions};
+    ///
+    /// /// What belongs to no tensor.
+    /// struct Rest;
+    ///
+    /// impl Share for Rest {
+    ///     fn has(&self, _: &mut dyn Iterator<Item = usize>) -> bool {
+    ///         false
+    ///     }
+    ///     fn has_rest(&self) -> bool {
+    ///         true
+    ///     }
+    ///     fn at(&self, _: u32, _: u64) {}
+    /// }
+    /// let options = VerifyOptions::default().with_share(&Rest);
+    /// assert!(options.has_rest() && !options.has(0));
+    /// ```
+    #[must_use]
+    pub fn with_share(mut self, share: &'a dyn Share) -> Self {
+        self.share = Some(share);
+        self
+    }
+
+    /// Whether the checks of the tensor at this position are made.
+    ///
+    /// [`Share`] has an example.
+    #[must_use]
+    pub fn has(&self, tensor: usize) -> bool {
+        self.has_any(core::iter::once(tensor))
+    }
+
+    /// Whether the checks that cover all of these tensors are made; they are given by their positions, in
+    /// rising order.
+    ///
+    /// ```
+    /// use tensor_core::VerifyOptions;
+    ///
+    /// assert!(VerifyOptions::default().has_any([0, 1].into_iter())); // unless there is a share
+    /// ```
+    #[must_use]
+    pub fn has_any(&self, mut tensors: impl Iterator<Item = usize>) -> bool {
+        self.share.is_none_or(|share| share.has(&mut tensors))
+    }
+
+    /// Whether the checks that belong to no tensor are made.
+    ///
+    /// [`Share`] has an example.
+    #[must_use]
+    pub fn has_rest(&self) -> bool {
+        self.share.is_none_or(|share| share.has_rest())
+    }
+
+    /// Calls `work` with the same options, but all checks: of a file of a set that a share has as a whole.
+    ///
+    /// ```
+    /// use tensor_core::VerifyOptions;
+    ///
+    /// let strict = VerifyOptions::default().with_strict(true);
+    /// assert!(strict.whole(|options| options.strict && options.has_rest()));
+    /// ```
+    pub fn whole<T>(&self, work: impl FnOnce(&VerifyOptions<'_>) -> T) -> T {
+        let Some(share) = self.share else {
+            return work(self);
+        };
+        let whole = Whole(share);
+        let mut options = *self;
+        options.share = Some(&whole);
+        work(&options)
+    }}
 
 impl<'a> WriteOptions<'a> {
     /// Sets [`threads`](Self::threads).

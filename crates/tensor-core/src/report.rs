@@ -164,6 +164,8 @@ pub struct Report {
     told: [usize; 4],
     /// How many warnings were told and aren't among the warnings.
     warned: usize,
+    /// The section that is told, and the place in it of what comes next.
+    next: (u32, u64),
 }
 
 impl Report {
@@ -193,6 +195,7 @@ impl Report {
     /// assert_eq!((report.items.len(), report.count(Outcome::Failed)), (1, 2));
     /// ```
     pub fn tell(&mut self, item: Item, options: &VerifyOptions<'_>) {
+        self.place(options);
         let is_well = matches!(item.outcome, Outcome::Ok | Outcome::NotCovered);
         if let Some(tell) = options.items {
             tell(&item);
@@ -223,6 +226,7 @@ impl Report {
     /// assert_eq!((report.warnings.len(), report.warning_count()), (1, 2));
     /// ```
     pub fn warn(&mut self, warning: impl Into<String>, options: &VerifyOptions<'_>) {
+        self.place(options);
         let warning = warning.into();
         match options.warnings {
             Some(tell) => {
@@ -231,6 +235,58 @@ impl Report {
             }
             None => self.warnings.push(warning),
         }
+    }
+
+    /// Passes over the places of so many items, which another share of the checks has
+    /// ([`VerifyOptions::share`]).
+    ///
+    /// [`Share`](crate::Share) has an example.
+    pub fn skip(&mut self, items: u64) {
+        self.next.1 = self.next.1.saturating_add(items);
+    }
+
+    /// Begins a section: what is told from now on has its places counted anew. Sections are numbered so that
+    /// those who share a verification need not know how many items are in the others' sections. Warnings,
+    /// which come after all items, have sections of their own.
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    /// use tensor_core::{Item, Outcome, Report, Share, VerifyOptions};
+    ///
+    /// #[derive(Default)]
+    /// struct All(Mutex<Vec<(u32, u64)>>);
+    ///
+    /// impl Share for All {
+    ///     fn has(&self, _: &mut dyn Iterator<Item = usize>) -> bool {
+    ///         true
+    ///     }
+    ///     fn has_rest(&self) -> bool {
+    ///         true
+    ///     }
+    ///     fn at(&self, section: u32, item: u64) {
+    ///         self.0.lock().unwrap().push((section, item));
+    ///     }
+    /// }
+    /// let all = All::default();
+    /// let options = VerifyOptions::default().with_share(&all);
+    /// let mut report = Report::default();
+    /// report.tell(Item::new("index", Outcome::Ok), &options);
+    /// report.begin(1);
+    /// report.tell(Item::new("part", Outcome::Ok), &options);
+    /// report.begin(0);
+    /// report.warn("odd", &options);
+    /// assert_eq!(*all.0.lock().unwrap(), [(0, 0), (1, 0), (0, 0)]);
+    /// ```
+    pub fn begin(&mut self, section: u32) {
+        self.next = (section, 0);
+    }
+
+    /// Tells a share where the next item or warning stands.
+    fn place(&mut self, options: &VerifyOptions<'_>) {
+        if let Some(share) = options.share {
+            share.at(self.next.0, self.next.1);
+        }
+        self.skip(1);
     }
 
     /// How many warnings there were, those that were told and not kept among them.

@@ -17,46 +17,114 @@ use crate::verify::failed;
 use crate::{Error, Result, Rule, Unsupported};
 
 pub(super) fn set(inner: &Inner, report: &mut Report, options: &VerifyOptions<'_>) -> Result<()> {
-    report.tell(Item::new("set", Outcome::Ok).with_note("JSON"), options);
     let ticker = Ticker::new(options.progress);
-    check_file(report, "index", (&inner.files, &inner.index_file), options)?;
-    inner.index.verify_into(report, "index: ", options)?;
-    // Parts about which there is something to warn of, once all items are told.
+    let mine = Mine::of(inner, options);
+    report.begin(0);
+    if options.has_rest() {
+        options.whole(|options| {
+            report.tell(Item::new("set", Outcome::Ok).with_note("JSON"), options);
+            check_file(report, "index", (&inner.files, &inner.index_file), options)?;
+            inner.index.verify_into(report, "index: ", options)
+        })?;
+    }
+    // Parts about which there is something to warn of, once all items are told. A section for each: how many items
+    // are in one is known by who opens it.
     let mut odd = Vec::new();
-    for (ordinal, part) in inner.parts.iter().enumerate() {
-        let start = report.items.len();
-        let there = check_file(report, &part.name, (&inner.files, &part.file), options)?;
-        let prefix = format!("{}: ", part.name);
-        if there {
-            match inner.part(ordinal) {
-                Ok(archive) => {
-                    let chunks = report.items.len();
-                    let heard = Heard::default();
-                    heard.verify(&archive, report, &prefix, options)?;
-                    blame(report, start, chunks, heard, options);
-                    odd.extend(archive.has_warnings(options).then_some(ordinal));
-                    for name in inner.unlisted(ordinal, &archive) {
-                        let rule = Rule::SetUnlisted;
-                        let note = format!("{rule} [{}]", rule.id());
-                        let mut item = Item::new(format!("{prefix}{name}"), Outcome::Failed);
-                        // Nothing that the set lists is damaged by it.
-                        item.tensors.push(name.to_owned());
-                        report.tell(item.with_note(note), options);
-                    }
-                }
-                Err(error) => report.tell(failed(part.name.clone(), error)?, options),
-            }
+    for (ordinal, section) in (0..inner.parts.len()).zip(1u32..) {
+        if mine.has(ordinal) {
+            report.begin(section);
+            let is_odd = options.whole(|options| part(inner, ordinal, report, options))?;
+            odd.extend(is_odd.then_some((ordinal, section)));
         }
     }
-    tensors(inner, report, options, &ticker)?;
-    inner.index.warn_into(report, "index: ", options);
-    for ordinal in odd {
+    tensors(inner, &mine, report, options, &ticker)?;
+    report.begin(0);
+    if options.has_rest() {
+        inner.index.warn_into(report, "index: ", options);
+    }
+    for (ordinal, section) in odd {
         if let (Ok(archive), Some(part)) = (inner.part(ordinal), inner.parts.get(ordinal)) {
+            report.begin(section);
             let prefix = format!("{}: ", part.name);
             archive.warn_into(report, &prefix, options);
         }
     }
     Ok(())
+}
+
+/// Checks a part: its file, and all that is in it. Tells whether there is anything to warn of.
+fn part(
+    inner: &Inner,
+    ordinal: usize,
+    report: &mut Report,
+    options: &VerifyOptions<'_>,
+) -> Result<bool> {
+    let Some(part) = inner.parts.get(ordinal) else {
+        return Ok(false);
+    };
+    let start = report.items.len();
+    if !check_file(report, &part.name, (&inner.files, &part.file), options)? {
+        return Ok(false);
+    }
+    let archive = match inner.part(ordinal) {
+        Ok(archive) => archive,
+        Err(error) => {
+            report.tell(failed(part.name.clone(), error)?, options);
+            return Ok(false);
+        }
+    };
+    let prefix = format!("{}: ", part.name);
+    let chunks = report.items.len();
+    let heard = Heard::default();
+    heard.verify(&archive, report, &prefix, options)?;
+    blame(report, start, chunks, heard, options);
+    for name in inner.unlisted(ordinal, &archive) {
+        let rule = Rule::SetUnlisted;
+        let note = format!("{rule} [{}]", rule.id());
+        let mut item = Item::new(format!("{prefix}{name}"), Outcome::Failed);
+        // Nothing that the set lists is damaged by it.
+        item.tensors.push(name.to_owned());
+        report.tell(item.with_note(note), options);
+    }
+    Ok(archive.has_warnings(options))
+}
+
+/// Which parts a share of the checks has, and with them the tensors that the index has there.
+struct Mine {
+    /// `None` where all checks are made.
+    parts: Option<Vec<bool>>,
+}
+
+impl Mine {
+    fn of(inner: &Inner, options: &VerifyOptions<'_>) -> Self {
+        if options.share.is_none() {
+            return Self { parts: None };
+        }
+        let mut tensors: Vec<Vec<usize>> = vec![Vec::new(); inner.parts.len()];
+        for entry in inner.index.entries() {
+            let part = inner.shards.get(&entry.shard_id());
+            if let Some(tensors) = part.and_then(|part| tensors.get_mut(*part)) {
+                tensors.push(entry.ordinal);
+            }
+        }
+        let has = |tensors: Vec<usize>| match tensors.is_empty() {
+            true => options.has_rest(),
+            false => options.has_any(tensors.into_iter()),
+        };
+        Self {
+            parts: Some(tensors.into_iter().map(has).collect()),
+        }
+    }
+
+    fn has(&self, part: usize) -> bool {
+        let parts = self.parts.as_ref();
+        parts.is_none_or(|parts| parts.get(part).copied().unwrap_or(false))
+    }
+
+    fn has_tensor(&self, inner: &Inner, entry: Entry<'_>) -> bool {
+        let part = inner.shards.get(&entry.shard_id());
+        self.has(part.copied().unwrap_or(usize::MAX))
+    }
 }
 
 /// The tensors that failures of a part damage, where these are told and not kept.
@@ -100,6 +168,7 @@ impl Heard {
 /// parts can be open at once, else first of those that differ, which may be too many to hold.
 fn tensors(
     inner: &Inner,
+    mine: &Mine,
     report: &mut Report,
     options: &VerifyOptions<'_>,
     ticker: &Ticker<'_>,
@@ -116,21 +185,29 @@ fn tensors(
         }
         Ok::<Item, Error>(item)
     };
+    let sections = u32::try_from(inner.parts.len()).unwrap_or(u32::MAX).saturating_add(1);
+    let last = sections.saturating_mul(2);
     if inner.parts.len() <= OPEN {
+        report.begin(last);
         for entry in entries {
-            report.tell(check(entry)?, options);
+            match mine.has_tensor(inner, entry) {
+                true => report.tell(check(entry)?, options),
+                false => report.skip(1),
+            }
         }
         return Ok(());
     }
     // Part by part, since not all of them are open at once. What is said of nearly all is told at the end.
     let mut in_parts: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
-    for entry in entries.clone() {
+    for entry in entries.clone().filter(|entry| mine.has_tensor(inner, *entry)) {
         let part = inner.shards.get(&entry.shard_id());
         let part = in_parts.entry(part.copied().unwrap_or(usize::MAX));
         part.or_default().extend(u32::try_from(entry.ordinal));
     }
     let mut told = vec![false; entries.len()];
-    for ordinals in in_parts.into_values() {
+    for (part, ordinals) in in_parts {
+        let part = u32::try_from(part).unwrap_or(u32::MAX);
+        report.begin(sections.saturating_add(part));
         let ordinals = ordinals
             .into_iter()
             .filter_map(|at| usize::try_from(at).ok());
@@ -145,8 +222,12 @@ fn tensors(
         }
     }
     let told = told.into_iter();
-    for (entry, _) in entries.zip(told).filter(|(_, told)| !told) {
-        report.tell(agreed(entry), options);
+    report.begin(last);
+    for (entry, told) in entries.zip(told) {
+        match !told && mine.has_tensor(inner, entry) {
+            true => report.tell(agreed(entry), options),
+            false => report.skip(1),
+        }
     }
     Ok(())
 }
