@@ -140,6 +140,22 @@ pub(crate) trait Write: fmt::Debug + Send + Sync {
         Err(Error::Usage(message.into()))
     }
 
+    /// Writes one part of a set front to back, counted from 0.
+    fn write_part(
+        &self,
+        _part: usize,
+        _out: &mut dyn io::Write,
+        _options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        let message = "a file is written in one piece";
+        Err(Error::Usage(message.into()))
+    }
+
+    /// What who joins the parts of a set must know to write its index.
+    fn index_style(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+
     /// Writes the file, or all files of the set.
     fn write_file(&self, path: &Path, options: &WriteOptions<'_>) -> Result<()>;
 }
@@ -205,6 +221,16 @@ pub(crate) struct Capabilities {
     pub(crate) checksums: bool,
     /// Why a name can't be held.
     pub(crate) name: fn(&str) -> Option<String>,
+}
+
+/// A part of a set that was written alone.
+#[allow(dead_code, reason = "a build may have few codecs, or none")]
+pub(crate) struct SetPart {
+    /// The name of its file, and where that is.
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    /// Of the file; empty where the set doesn't say it.
+    pub(crate) sha256: String,
 }
 
 /// A tensor as the target will hold it.
@@ -321,5 +347,6 @@ pub(crate) fn tensor(
         casting: Casting::default(),
         turned: false,
         ordinal: u32::MAX,
+        input: 0,
     }
 }

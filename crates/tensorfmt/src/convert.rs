@@ -8,11 +8,14 @@
 mod cast;
 mod choices;
 mod edit;
+mod join;
 mod memory;
 mod merge;
 mod model;
 mod natural;
 mod notes;
+mod parts;
+mod receipt;
 #[allow(dead_code, reason = "a build may have few codecs, or none")]
 pub(crate) mod record;
 mod targets;
@@ -23,11 +26,13 @@ use std::path::{Path, PathBuf};
 pub use cast::{CastReport, PassedOver};
 pub(crate) use choices::Casting;
 pub use edit::edit_in_place;
+pub use join::{Joined, PartFault, PartProblem, join};
 pub use merge::{Merged, OnDuplicate};
 pub(crate) use model::Unreadable;
 pub use model::{Model, ModelTensor, Tensors};
 pub use natural::natural;
 pub use notes::Note;
+pub use parts::PlannedPart;
 #[cfg(feature = "primitiv")]
 pub(crate) use targets::{none_left, refusal};
 use tensor_core::{DType, FileId, WriteOptions};
@@ -207,6 +212,10 @@ pub struct Options {
     pub checksum: Option<Checksum>,
     /// How many bytes fill a shard (AERO).
     pub max_shard_bytes: Option<u64>,
+    /// Write the set in this many parts, one file each, of as many bytes as can be: each may then be written
+    /// by another process ([`Plan::write_part`]). Files are named after the set and by their numbers, as
+    /// `model-00001-of-00004.aero`.
+    pub parts: Option<u32>,
     /// How many shards a part has (AEROSET).
     pub max_part_shards: Option<u32>,
     /// Put a hash of every tensor into the index (AERO).
@@ -483,6 +492,7 @@ pub struct Plan {
     casts: Vec<CastReport>,
     data_len: u64,
     inputs: Vec<FileId>,
+    division: Option<parts::Division>,
     writer: Box<dyn Write>,
 }
 

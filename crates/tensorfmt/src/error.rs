@@ -4,7 +4,7 @@ use tensor_core::codec::TransferError;
 use tensor_core::{At, Failure, FileError, Kind, LimitExceeded, SinkError, SourceError};
 
 use crate::Format;
-use crate::convert::Refusal;
+use crate::convert::{PartFault, Refusal};
 
 macro_rules! define {
     (
@@ -60,6 +60,14 @@ pub enum Error {
     /// The target can't hold some tensors.
     #[error("{}", refusals(.0))]
     Refused(Vec<Refusal>),
+    /// The parts of a set can't be joined; where no fault is named, no part is there.
+    #[error("{}", unjoined(path, faults))]
+    Unjoined {
+        /// The set.
+        path: PathBuf,
+        /// What is wrong with each part.
+        faults: Vec<PartFault>,
+    },
     /// An option makes no sense for this conversion.
     #[error("{0}")]
     Usage(String),
@@ -135,6 +143,18 @@ fn refusals(refusals: &[Refusal]) -> String {
     lines.join("\n")
 }
 
+fn unjoined(path: &Path, faults: &[PartFault]) -> String {
+    let path = path.display();
+    if faults.is_empty() {
+        return format!("{path}: none of its parts is there to be joined");
+    }
+    let lines: Vec<String> = faults
+        .iter()
+        .map(|fault| format!("{path}: {fault}"))
+        .collect();
+    lines.join("\n")
+}
+
 impl Error {
     /// Whose fault it is.
     #[must_use]
@@ -143,7 +163,7 @@ impl Error {
             return error.kind();
         }
         match self {
-            Self::UnknownFormat { .. } => Kind::Invalid,
+            Self::UnknownFormat { .. } | Self::Unjoined { .. } => Kind::Invalid,
             // Damage outranks what is merely not supported.
             Self::Refused(refused) if refused.iter().any(|refusal| refusal.damaged) => {
                 Kind::Invalid

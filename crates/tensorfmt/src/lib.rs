@@ -63,9 +63,11 @@ mod archive;
 mod codec;
 pub mod convert;
 mod error;
+mod fingerprint;
 mod format;
 mod json;
 mod options;
+mod part;
 mod parts;
 #[cfg(feature = "remote")]
 mod remote;
@@ -77,6 +79,7 @@ pub use error::Error;
 pub use format::Format;
 pub use json::to_json;
 pub use options::ReadOptions;
+pub use part::Part;
 #[cfg(feature = "remote")]
 pub use remote::Elsewhere;
 pub use select::Select;
@@ -85,7 +88,7 @@ pub use tensor_core::MappedFile;
 pub use tensor_core::{
     At, Bytes, Cast, CastError, DType, Element, Entries, FileError, FileId, FileSource, Item, Kind,
     LimitExceeded, Misfit, Notice, Order, Outcome, Parts, Progress, Report, Shape, ShapeError,
-    Source, SourceError, StrideError, Tensor, TensorSpec, Value, VerifyOptions, Window,
+    Share, Source, SourceError, StrideError, Tensor, TensorSpec, Value, VerifyOptions, Window,
     WriteOptions, bf16, f16,
 };
 #[cfg(feature = "remote")]

@@ -4,10 +4,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use aero_format::{Archive, Builder, Chunk, DTypeCode, Entry, MetaEntry, Set, Style, TensorOptions};
+use aero_format::{
+    Archive, Builder, Chunk, DTypeCode, Entry, IndexStyle, JoinedPart, MetaEntry, Set, Style, TensorOptions,
+};
+use serde_json::{Value as Json, json};
 use tensor_core::{DType, FileId, Misfit, Order, Parts, Patch, Source, Value, WriteOptions};
 
-use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared, Write, one_file};
+use super::{
+    About, Capabilities, Describe, DescribeEntry, Native, Prepared, SetPart, Write, one_file,
+};
 use crate::convert::record::Record;
 use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Unreadable, shrinking};
 use crate::format::looks_like;
@@ -287,6 +292,25 @@ impl Write for SetWriter {
     fn write_file(&self, path: &Path, options: &WriteOptions<'_>) -> Result<()> {
         Ok(self.0.write_set_with(path, options)?)
     }
+
+    fn write_part(
+        &self,
+        part: usize,
+        out: &mut dyn io::Write,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        Ok(self.0.write_part_to(part, out, options)?)
+    }
+
+    fn index_style(&self) -> Json {
+        let style = self.0.index_style();
+        json!({
+            "model_name": style.model_name,
+            "architecture": style.architecture,
+            "zstd_level": style.zstd_level,
+            "ihsh": style.ihsh,
+        })
+    }
 }
 
 /// As [`build`], in parts.
@@ -294,9 +318,39 @@ pub(crate) fn build_set(
     model: &Model,
     tensors: Vec<Prepared>,
     options: &Options,
+    starts: Option<Vec<usize>>,
     losses: &mut Vec<Loss>,
 ) -> Result<SetWriter> {
-    build(model, tensors, options, losses).map(SetWriter)
+    let mut builder = build(model, tensors, options, losses)?;
+    if let Some(starts) = starts {
+        builder.parts_start_at(starts);
+    }
+    Ok(SetWriter(builder))
+}
+
+/// The files that name parts which were written alone, each with its bytes.
+pub(crate) fn join(
+    path: &Path,
+    style: &Json,
+    parts: Vec<SetPart>,
+) -> Result<Vec<(PathBuf, Vec<u8>)>> {
+    let text = |key: &str| style.get(key).and_then(Json::as_str).map(str::to_owned);
+    let level = style.get("zstd_level").and_then(Json::as_i64);
+    let style = IndexStyle {
+        model_name: text("model_name"),
+        architecture: text("architecture"),
+        zstd_level: level.and_then(|level| i32::try_from(level).ok()),
+        ihsh: style.get("ihsh").and_then(Json::as_bool).unwrap_or(false),
+    };
+    let joined = |SetPart { name, path, sha256 }: SetPart| {
+        let archive = Archive::open(path)?;
+        Ok::<_, Error>(JoinedPart {
+            name,
+            sha256,
+            archive,
+        })
+    };
+    style.join(path, parts.into_iter().map(joined))
 }
 
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {

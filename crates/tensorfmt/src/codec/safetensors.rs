@@ -7,7 +7,9 @@ use std::sync::Arc;
 use safetensors_format::{Archive, Builder, DTypeCode, Entry, Set, TensorOptions};
 use tensor_core::{DType, FileId, Misfit, Order, Parts, Patch, Source, Value, WriteOptions};
 
-use super::{About, Capabilities, Describe, DescribeEntry, Native, Prepared, Write, one_file};
+use super::{
+    About, Capabilities, Describe, DescribeEntry, Native, Prepared, SetPart, Write, one_file,
+};
 use crate::{ReadOptions, Result};
 use crate::convert::record::Record;
 use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Unreadable, shrinking};
@@ -235,6 +237,15 @@ impl Write for SetWriter {
     fn write_file(&self, path: &Path, options: &WriteOptions<'_>) -> Result<()> {
         Ok(self.0.write_set_with(path, options)?)
     }
+
+    fn write_part(
+        &self,
+        part: usize,
+        out: &mut dyn io::Write,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        Ok(self.0.write_part_to(part, out, options)?)
+    }
 }
 
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
@@ -251,11 +262,13 @@ pub(crate) fn build_set(
     model: &Model,
     tensors: Vec<Prepared>,
     options: &Options,
+    starts: Option<Vec<usize>>,
     losses: &mut Vec<Loss>,
 ) -> Result<SetWriter> {
-    let starts = match options.max_shard_bytes {
-        None => shard_starts(&tensors),
-        Some(_) => Vec::new(),
+    let starts = match (starts, options.max_shard_bytes) {
+        (Some(starts), _) => starts,
+        (None, None) => shard_starts(&tensors),
+        (None, Some(_)) => Vec::new(),
     };
     let mut builder = build(model, tensors, options, losses)?;
     if let Some(bytes) = options.max_shard_bytes {
@@ -263,6 +276,13 @@ pub(crate) fn build_set(
     }
     builder.shards_start_at(starts);
     Ok(SetWriter(builder))
+}
+
+/// The index of shards that were written alone, with its bytes.
+pub(crate) fn join(path: &Path, parts: Vec<SetPart>) -> Result<Vec<(PathBuf, Vec<u8>)>> {
+    let shard = |part: SetPart| Ok::<_, crate::Error>((part.name, Archive::open(part.path)?));
+    let index = Set::index_of(parts.into_iter().map(shard))?;
+    Ok(vec![(path.to_path_buf(), index.into_bytes())])
 }
 
 /// Where the tensors of each file begin, where they come from several files of the format one after the

@@ -81,7 +81,9 @@ impl Model {
             merger.places.insert(tensor.name.clone(), (0, place));
         }
         for (from, mut model) in (1..).zip(models) {
-            for tensor in std::mem::take(&mut model.tensors) {
+            let input = u32::try_from(from).unwrap_or(u32::MAX);
+            for mut tensor in std::mem::take(&mut model.tensors) {
+                tensor.input = input;
                 merger.tensor(&mut merged.tensors, tensor, from)?;
             }
             for (key, value) in std::mem::take(&mut model.metadata) {

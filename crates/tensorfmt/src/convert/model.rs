@@ -130,6 +130,8 @@ pub struct ModelTensor {
     pub(crate) turned: bool,
     /// Which tensor of its file it is, where it came with all of them.
     pub(crate) ordinal: u32,
+    /// Which of several merged models it comes from.
+    pub(crate) input: u32,
 }
 
 /// Why a tensor's data can't be had.

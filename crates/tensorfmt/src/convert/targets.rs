@@ -6,6 +6,7 @@ use tensor_core::{Cast, DType, Kind, Order, Shape, Source, TensorSpec, Transpose
 use super::cast::{Stored, cast, wanted};
 use super::choices::Casts;
 use super::notes::{Before, Effects};
+use super::parts::{Division, Identity, Origin};
 use super::{
     Layout, Loss, LossKind, Model, ModelTensor, Options, Plan, Refusal, Remedy, Target, Unreadable,
     shrinking,
@@ -41,8 +42,10 @@ fn build(
     model: &Model,
     tensors: Vec<Prepared>,
     options: &Options,
+    starts: Option<Vec<usize>>,
     losses: &mut Vec<Loss>,
 ) -> Result<Box<dyn Write>> {
+    let _ = &starts;
     macro_rules! build {
         (() $($Format:ident {
             about: $about:literal,
@@ -62,7 +65,7 @@ fn build(
                         #[cfg(feature = $feature)]
                         Target::$Set => {
                             lose_metadata_of_none(model, &tensors, losses);
-                            Ok(Box::new(codec::$module::build_set(model, tensors, options, losses)?))
+                            Ok(Box::new(codec::$module::build_set(model, tensors, options, starts, losses)?))
                         }
                     )?
                 )*
@@ -100,6 +103,7 @@ pub(crate) fn plan(mut model: Model, target: Target, options: &Options) -> Resul
     if let Some(reason) = model.nothing {
         return Err(refusal(reason));
     }
+    let identity = Identity::of(&model, target, options)?;
     let mut losses = Vec::new();
     lose_of_whole(&mut model, &mut losses);
     let none_left = |left: usize| match left == 0 && model.had > 0 && !options.allow_empty {
@@ -120,6 +124,7 @@ pub(crate) fn plan(mut model: Model, target: Target, options: &Options) -> Resul
         losses,
         refusals: Vec::new(),
         tensors: Vec::new(),
+        origins: identity.is_some().then(Vec::new),
     };
     for tensor in shrinking(sources) {
         passage.take(tensor)?;
@@ -130,6 +135,7 @@ pub(crate) fn plan(mut model: Model, target: Target, options: &Options) -> Resul
         mut losses,
         refusals,
         tensors,
+        origins,
         ..
     } = passage;
     if !refusals.is_empty() {
@@ -140,7 +146,11 @@ pub(crate) fn plan(mut model: Model, target: Target, options: &Options) -> Resul
         .iter()
         .map(|tensor| tensor.data.size())
         .fold(0, u64::saturating_add);
-    let writer = build(target, &model, tensors, options, &mut losses).map_err(refuse)?;
+    let division = identity.zip(origins);
+    let division = division.map(|(identity, origins)| Division::new(&tensors, origins, identity));
+    let division = division.transpose()?;
+    let starts = division.as_ref().map(Division::starts);
+    let writer = build(target, &model, tensors, options, starts, &mut losses).map_err(refuse)?;
     Ok(Plan {
         target,
         losses,
@@ -149,6 +159,7 @@ pub(crate) fn plan(mut model: Model, target: Target, options: &Options) -> Resul
         cast: casts.common,
         data_len,
         inputs: model.inputs,
+        division,
         writer,
     })
 }
@@ -189,6 +200,8 @@ struct Passage<'a> {
     losses: Vec<Loss>,
     refusals: Vec<Refusal>,
     tensors: Vec<Prepared>,
+    /// Where each of these is from, where that is needed.
+    origins: Option<Vec<Origin>>,
 }
 
 impl Passage<'_> {
@@ -215,6 +228,7 @@ impl Passage<'_> {
         let (name, dtype) = (tensor.name.clone(), tensor.dtype_name.clone());
         let damaged = matches!(&tensor.data, Err(Unreadable { damaged: true, .. }));
         let (from, casting) = (tensor.dtype, tensor.casting);
+        let origin = (tensor.input, tensor.ordinal);
         // Of several formats that were merged, some tensors may be at home in the target.
         let native = tensor.native.as_ref().map(Native::format);
         let preparation = Preparation {
@@ -229,6 +243,9 @@ impl Passage<'_> {
                 let with = (self.capabilities, self.options);
                 self.casts.note(casting, &prepared, (from, &dtype), with);
                 self.tensors.push(prepared);
+                if let Some(origins) = &mut self.origins {
+                    origins.push(origin);
+                }
             }
             Err(reasons) if self.options.skip_unsupported => {
                 let reasons: Vec<String> = reasons.into_iter().map(|(why, _)| why).collect();
@@ -339,6 +356,7 @@ fn check_options(
         let message = "has no shards, parts, or hashes of them; such options are AERO's";
         return Err(Error::Usage(format!("a {name} file {message}")));
     }
+    check_parts(target, options)?;
     if options.whole_names && target != Target::Primitiv {
         return Err(Error::Usage(format!(
             "names in a {name} file have no parts"
@@ -355,6 +373,27 @@ fn check_options(
         )));
     }
     Ok(())
+}
+
+/// Refuses parts of what has none, and what says in another way how many files there are.
+fn check_parts(target: Target, options: &Options) -> Result<()> {
+    let usage = |text: &str| Err(Error::Usage(text.to_owned()));
+    match (options.parts, target) {
+        (None, _) => Ok(()),
+        (Some(_), target) if !target.is_set() => {
+            let name = target.name();
+            usage(&format!(
+                "a {name} file is written in one piece; those of a set can be written in parts"
+            ))
+        }
+        (Some(_), Target::AeroSet) if options.max_part_shards.is_some() => usage(
+            "`parts` (--parts, --part) says how many parts the set has, whatever shards are in each",
+        ),
+        (Some(_), Target::SafetensorsSet) if options.max_shard_bytes.is_some() => {
+            usage("`parts` (--parts, --part) says how many shards the set has, whatever their size")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Why a tensor can't be held, and what helps.

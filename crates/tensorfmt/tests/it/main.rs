@@ -19,6 +19,7 @@ mod in_place;
 mod matrix;
 mod memory;
 mod page;
+mod parts;
 #[cfg(feature = "remote")]
 mod remote;
 mod reports;
