@@ -269,7 +269,8 @@ impl<'a> VerifyOptions<'a> {
         let mut options = *self;
         options.share = Some(&whole);
         work(&options)
-    }}
+    }
+}
 
 impl<'a> WriteOptions<'a> {
     /// Sets [`threads`](Self::threads).

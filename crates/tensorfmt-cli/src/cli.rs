@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tensorfmt::Part;
 
 /// Inspect, verify, hash and convert tensor files.
 ///
@@ -86,6 +87,8 @@ pub(crate) enum Verb {
     Hash(Hash),
     /// Convert between formats, saying every loss
     Convert(Box<Convert>),
+    /// Join the parts of a set that were written alone, or reports about parts of a file
+    Join(Join),
     /// Compare two files, whatever their formats and orders
     Diff(Diff),
     /// Print what the values of each tensor are like
@@ -169,7 +172,9 @@ pub(crate) enum Sort {
 #[command(after_help = "Examples:\n  \
     tensorfmt verify model.mag\n  \
     tensorfmt verify --strict --json a.mag b.safetensors\n  \
-    tensorfmt verify -q .")]
+    tensorfmt verify -q .\n  \
+    tensorfmt verify --part 1/2 --json model.mag > first.json\n  \
+    tensorfmt verify --part 2/2 --json model.mag > second.json")]
 pub(crate) struct Verify {
     /// The files; - for standard input, a folder for the files of known formats in it
     #[arg(required = true, value_name = "FILE")]
@@ -180,6 +185,9 @@ pub(crate) struct Verify {
     /// Also fail on what readers tolerate, but no careful writer leaves behind
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Make the checks of part I of N alone, of the one file; `join --reports` adds up the reports of all
+    #[arg(long, value_name = "I/N", value_parser = part, requires = "json")]
+    pub(crate) part: Option<Part>,
 }
 
 #[derive(Args, Debug)]
@@ -222,6 +230,9 @@ pub(crate) struct Hash {
     /// Name the tensors that hold the same: dtype, dims and values
     #[arg(long, conflicts_with = "check")]
     pub(crate) tied: bool,
+    /// Only the tensors of part I of N, of the one file; `join --reports` adds up the reports of all
+    #[arg(long, value_name = "I/N", value_parser = part, requires = "json", conflicts_with = "check")]
+    pub(crate) part: Option<Part>,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -261,7 +272,9 @@ impl Algorithm {
     tensorfmt convert model.mag half.mag --cast f16 --keep '*.bias' --force\n  \
     tensorfmt convert model.mag mixed.mag --cast 'encoder.*=f16' --force\n  \
     tensorfmt convert model.mag turned.mag --transpose encoder.weight --force\n  \
-    tensorfmt convert a.mag b.safetensors both.mag --on-duplicate same --force\n\n\
+    tensorfmt convert a.mag b.safetensors both.mag --on-duplicate same --force\n  \
+    tensorfmt convert model.mag whole.aeroset.json --part 1/2\n  \
+    tensorfmt convert model.mag whole.aeroset.json --part 2/2\n\n\
     Patterns are about the names that the input has: the name of a tensor, or re:REGEX, or a glob, in \
     which *, ?, [abc], [!a-c] and {a,b} mean something, and dots and slashes don't.\n\n\
     Several inputs are merged. A name that two of them have is an error, and so is a metadata key \
@@ -346,6 +359,12 @@ pub(crate) struct Convert {
         value_parser = crate::size::some_bytes
     )]
     pub(crate) max_shard_bytes: Option<u64>,
+    /// Write a set in N parts, a file each, of as many bytes as can be (to sets)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["part", "in_place"])]
+    pub(crate) parts: Option<u32>,
+    /// Write part I of these N alone; when all are written, by whoever, `join` makes them the set
+    #[arg(long, value_name = "I/N", value_parser = part, conflicts_with_all = ["in_place", "remove_leftovers"])]
+    pub(crate) part: Option<Part>,
     /// How many shards a part has (to aeroset)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_part_shards: Option<u32>,
@@ -404,6 +423,34 @@ pub(crate) enum OnDuplicateArg {
     Last,
     /// One of them if all are the same, else an error
     Same,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Of a set, all parts are looked for beside it. The file that the set is opened by appears \
+    last, when all of them are there, as they were written, and of one input and one set of options; what \
+    is missing, changed or of another plan is named, and nothing is written.\n\n\
+    Reports are those of verify, hash or stats with --part I/N --json. What is printed is what the verb \
+    prints with --json of the whole file on one machine, and so is the exit code.\n\nExamples:\n  \
+    tensorfmt join whole.aeroset.json\n  \
+    tensorfmt join --reports first.json second.json"
+)]
+pub(crate) struct Join {
+    /// The set, as convert --part was given it
+    #[arg(required_unless_present = "reports", value_name = "SET")]
+    pub(crate) set: Option<PathBuf>,
+    /// Add up these reports about parts of one file, in any order
+    #[arg(long, value_name = "REPORT", num_args = 1.., conflicts_with_all = ["set", "force", "remove_leftovers", "json"])]
+    pub(crate) reports: Vec<PathBuf>,
+    /// Replace a set that is there, and delete parts of other plans
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Delete what killed runs left in the folder of the set; no part may be being written
+    #[arg(long)]
+    pub(crate) remove_leftovers: bool,
+    /// Print what was joined as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -478,6 +525,9 @@ pub(crate) struct Stats {
     /// list only such tensors
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub(crate) fail_on: Vec<FailOn>,
+    /// Only the tensors of part I of N, of the one file; `join --reports` adds up the reports of all
+    #[arg(long, value_name = "I/N", value_parser = part, requires = "json")]
+    pub(crate) part: Option<Part>,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -578,4 +628,10 @@ pub(crate) struct Completions {
 pub(crate) struct Man {
     /// The folder, which must exist
     pub(crate) folder: PathBuf,
+}
+
+/// A part as it is named here: `2/8`.
+fn part(text: &str) -> Result<Part, String> {
+    text.parse()
+        .map_err(|error: tensorfmt::Error| error.to_string())
 }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use tensor_core::Outcome as Check;
+use tensor_core::{Outcome as Check, Share};
 use tensorfmt::convert::{
     BurnpackGeneration, Checksum, Layout, Model, Options, Plan, PrimitivObject, Target, plan,
 };
@@ -121,7 +121,7 @@ impl<'a> Job<'a> {
     /// Says why there is no plan.
     fn refused(&self, sources: &Sources, error: &Error) -> Outcome {
         // A file that can't be read in full may be damaged as well, which outranks that.
-        if self.checks() && !sources.are_readable() && !self.are_whole(sources)? {
+        if self.checks() && !sources.are_readable() && !self.are_whole(sources, None)? {
             return Ok(ExitCode::from(INVALID));
         }
         let path = match sources.opened.as_slice() {
@@ -134,11 +134,16 @@ impl<'a> Job<'a> {
     /// Fails where a file whose name is the tool's own choice is there already: another set in the folder may
     /// have files of them.
     fn may_write_beside(&self, sources: &Sources, plan: &Plan) -> Result<(), Failure> {
-        if let Output::Path(path) = &self.output {
-            for path in plan.files_beside(path) {
-                may_write(&path, self.args.force)?;
-                sources.spare(&path)?;
-            }
+        let Output::Path(path) = &self.output else {
+            return Ok(());
+        };
+        if let Some(part) = self.args.part {
+            // Whether a part may be replaced is known by what is in it.
+            return sources.spare(&plan.part_file(part, path)?);
+        }
+        for path in plan.files_beside(path) {
+            may_write(&path, self.args.force)?;
+            sources.spare(&path)?;
         }
         Ok(())
     }
@@ -152,7 +157,14 @@ impl<'a> Job<'a> {
         let oddities = archives.flat_map(Archive::oddities);
         report.notices(oddities.cloned().collect(), self.common);
         if let Output::Path(path) = &self.output {
-            let written = std::iter::once(path.clone()).chain(plan.files_beside(path));
+            let mut written = plan.files_beside(path);
+            match self.args.part {
+                Some(part) => {
+                    written.retain(|file| plan.part_file(part, path).is_ok_and(|own| own == *file))
+                }
+                None => written.insert(0, path.clone()),
+            }
+            let written = written.into_iter();
             let broken = written.filter_map(|file| breaks(&file, Some(path)));
             report.notices(broken.collect(), self.common);
         }
@@ -191,7 +203,7 @@ impl<'a> Job<'a> {
             }
         }
         // What is damaged must not get a new checksum that is right.
-        if self.checks() && !self.are_whole(sources)? {
+        if self.checks() && !self.are_whole(sources, Some(plan))? {
             return Ok(End::Damaged);
         }
         Ok(End::Written(match &self.object {
@@ -200,11 +212,14 @@ impl<'a> Job<'a> {
         }))
     }
 
-    /// Makes every check that the inputs allow, and prints those that fail for what will be converted.
-    fn are_whole(&self, sources: &Sources) -> Result<bool, Failure> {
+    /// Makes every check that the inputs allow, and prints those that fail for what will be converted. Of one
+    /// part of a plan only what it is made of is checked.
+    fn are_whole(&self, sources: &Sources, plan: Option<&Plan>) -> Result<bool, Failure> {
         let mut whole = true;
-        for (input, archive) in &sources.opened {
-            whole &= is_whole(archive, input, &self.edits, self.common)?;
+        for (number, (input, archive)) in sources.opened.iter().enumerate() {
+            let part = plan.zip(self.args.part);
+            let share = part.map(|(plan, part)| Chosen(plan.sources_of(part, number)));
+            whole &= is_whole(archive, input, share.as_ref(), &self.edits, self.common)?;
         }
         if !whole {
             complain(
@@ -217,7 +232,11 @@ impl<'a> Job<'a> {
 
     fn write(&self, plan: &Plan, edited: bool, report: &mut Report) -> Result<(), Failure> {
         let (args, common) = (self.args, self.common);
-        let meter = Meter::new(plan.data_len(), common);
+        let len = self.args.part.and_then(|part| {
+            let planned = plan.parts().iter().find(|planned| planned.part == part);
+            planned.map(|planned| planned.data_len)
+        });
+        let meter = Meter::new(len.unwrap_or(plan.data_len()), common);
         let progress = |bytes| meter.tick(bytes);
         let mut options = WriteOptions::default();
         options.threads = common.threads;
@@ -230,8 +249,11 @@ impl<'a> Job<'a> {
             Output::Path(path) => path,
         };
         let in_place = args.in_place && !edited;
-        target::leftovers(path, args.remove_leftovers, common.quiet)?;
-        has_room(path, plan.encoded_len().unwrap_or(0), in_place)?;
+        // Of workers on other machines nobody can tell here which still live.
+        if args.part.is_none() {
+            target::leftovers(path, args.remove_leftovers, common.quiet)?;
+        }
+        has_room(path, len.or(plan.encoded_len()).unwrap_or(0), in_place)?;
         // A pipe or a device keeps nothing that would have to be taken away.
         let _graceful = self.output.is_file().then(Graceful::new);
         let notices = Mutex::new(Vec::new());
@@ -244,7 +266,10 @@ impl<'a> Job<'a> {
         options.in_place = in_place;
         options.create_new = !args.force && !edited;
         options.notice = Some(&notice);
-        let written = plan.write_file(path, &options);
+        let written = match args.part {
+            Some(part) => plan.write_part(part, path, &options).map(|_| ()),
+            None => plan.write_file(path, &options),
+        };
         let notices = notices.into_inner().unwrap_or_else(PoisonError::into_inner);
         report.notices(notices, common);
         written.map_err(|error| Failure::about(path, &error))
@@ -281,7 +306,7 @@ impl Sources {
         let paths = inputs(args)?;
         let is_output = paths.iter().any(|input| same_name(input, &args.output));
         let is_edited = is_output && args.in_place;
-        if let Output::Path(path) = &job.output {
+        if let (Output::Path(path), None) = (&job.output, args.part) {
             may_write(path, args.force || is_edited)?;
         }
         if let Some(object) = &job.object {
@@ -369,10 +394,26 @@ fn open(
     Ok(inputs)
 }
 
+/// The tensors of an input that one part is made of, by their positions in rising order.
+struct Chosen(Vec<usize>);
+
+impl Share for Chosen {
+    fn has(&self, mut tensors: &mut dyn Iterator<Item = usize>) -> bool {
+        Iterator::any(&mut tensors, |tensor| self.0.binary_search(&tensor).is_ok())
+    }
+
+    fn has_rest(&self) -> bool {
+        true
+    }
+
+    fn at(&self, _section: u32, _item: u64) {}
+}
+
 /// Makes every check that an input allows, and prints those that fail for what will be converted.
 fn is_whole(
     archive: &Archive,
     input: &Input,
+    share: Option<&Chosen>,
     edits: &Edits<'_>,
     common: &Common,
 ) -> Result<bool, Failure> {
@@ -396,7 +437,8 @@ fn is_whole(
         }
     };
     let options = VerifyOptions::default().with_items(&told);
-    let options = options.with_spared(&is_spared).with_warnings(&|_| ());
+    let mut options = options.with_spared(&is_spared).with_warnings(&|_| ());
+    options.share = share.map(|share| share as &dyn Share);
     let report = verify::verify(archive, options, common);
     let report = report.map_err(|error| Failure::about(&input.path, &error))?;
     report.items.iter().for_each(judge);
@@ -487,6 +529,7 @@ fn options(args: &Convert) -> Result<Options, Failure> {
     options.promote_scalars = args.promote_scalars;
     options.max_shard_bytes = args.max_shard_bytes;
     options.max_part_shards = args.max_part_shards;
+    options.parts = args.parts.or(args.part.map(tensorfmt::Part::of));
     options.tensor_hash = args.tensor_hash;
     options.ihsh = args.ihsh;
     options.phsh = args.phsh;

@@ -2,6 +2,7 @@
 
 mod check;
 mod digest;
+pub(crate) mod part;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,10 +10,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use check::{List, Lists, Mismatch};
-use digest::{Parts, hex};
+use digest::{AboutTensor, Parts, hex};
 use serde::Serialize;
 use tensor_core::codec::Ticker;
-use tensorfmt::convert::{ModelTensor, Tensors};
+use tensorfmt::convert::Tensors;
 use tensorfmt::{Archive, Entry, Error};
 
 use crate::Outcome;
@@ -24,6 +25,7 @@ use crate::names::{Idle, Wanted};
 use crate::output::{BATCH, Listing, Out, escape, shown};
 use crate::picked::Picked;
 use crate::progress::Meter;
+use crate::reports::one_file;
 use crate::shared::Shared;
 
 /// What the JSON has before the tensors.
@@ -65,6 +67,14 @@ pub(crate) fn run(args: &Hash, common: &Common) -> Outcome {
         }
     }
     let algorithm = args.algorithm.or(listed).unwrap_or(Algorithm::Blake3);
+    if args.part.is_some() {
+        one_file(&args.files)?;
+        if algorithm == Algorithm::Autov3 {
+            return Err(Failure::usage(
+                "autov3 is of all data in one piece, not of a part",
+            ));
+        }
+    }
     if algorithm == Algorithm::Autov3 && !(args.filter.is_empty() && args.exclude.is_empty()) {
         return Err(Failure::usage("autov3 is of all data, not of some tensors"));
     }
@@ -105,7 +115,10 @@ impl Work<'_> {
         let archive = input
             .open()
             .map_err(|error| Failure::about(&input.path, &error))?;
-        input.warn(&archive);
+        // One of those who share the work is enough to say it, which opens all files of a set.
+        if self.args.part.is_none_or(|part| part.number() == 1) {
+            input.warn(&archive);
+        }
         input.allows(&archive, tensorfmt::Work::Digest)?;
         let mut entries = Picked::all(&archive);
         let mut idle = Idle::default();
@@ -114,6 +127,9 @@ impl Work<'_> {
         let wanted = Wanted::new(filter, exclude, names, &mut idle)?;
         round.idle(idle, self.args.allow_empty)?;
         entries.retain(|entry| wanted.has(entry.name()));
+        if let Some(part) = self.args.part {
+            return part::run(self, (input, part), &archive, &mut entries);
+        }
         let list = match self.lists {
             Some(lists) => {
                 let path = input.path.display().to_string();
@@ -141,24 +157,16 @@ impl Work<'_> {
                 }
             };
             for (entry, found) in batch.iter().zip(&digests) {
-                if let Err(error) = found {
-                    // A damaged tensor outranks one that can't be interpreted.
-                    let code = if error.is_unsupported() {
-                        UNSUPPORTED
-                    } else {
-                        INVALID
-                    };
-                    exit = worse(exit, code);
-                    let (path, name) = (input.path.display(), entry.name());
-                    complain(&escape(&format!("{path}: {name:?}: {error}")));
-                }
+                exit = worse(exit, self.complain_of(input, entry, found));
                 let values = |(stored, rows): &(Vec<u8>, Option<Vec<u8>>)| {
                     rows.clone().unwrap_or_else(|| stored.clone())
                 };
                 parts.add(found.as_ref().ok().map(values).as_deref());
                 let digest = found.as_ref().ok().map(|(stored, _)| hex(stored));
                 if let (Some(ties), Ok(found)) = (&mut report.ties, found) {
-                    ties.note(&tensors.get(*entry), values(found));
+                    let tensor = tensors.get(*entry);
+                    let about = (tensor.name(), tensor.dtype_name(), tensor.shape().dims());
+                    ties.note(about, values(found));
                 }
                 report.tensor(entry.name(), digest)?;
             }
@@ -168,6 +176,20 @@ impl Work<'_> {
         let all = filter.is_empty() && exclude.is_empty();
         let same = report.end(model, all, |name| wanted.has(name))?;
         Ok(worse(exit, if same { 0 } else { INVALID }))
+    }
+
+    /// Says why a tensor has no digest, if it has none, and what exit code that is worth.
+    fn complain_of(&self, input: &Input, entry: &Entry<'_>, found: &Found) -> u8 {
+        let Err(error) = found else {
+            return 0;
+        };
+        let (path, name) = (input.path.display(), entry.name());
+        complain(&escape(&format!("{path}: {name:?}: {error}")));
+        // A damaged tensor outranks one that can't be interpreted.
+        match error.is_unsupported() {
+            true => UNSUPPORTED,
+            false => INVALID,
+        }
     }
 
     /// The digests of a batch of tensors, side by side.
@@ -261,21 +283,18 @@ struct Ties {
 }
 
 impl Ties {
-    fn note(&mut self, tensor: &ModelTensor, digest: Vec<u8>) {
+    fn note(&mut self, (name, dtype, dims): AboutTensor<'_>, digest: Vec<u8>) {
         // Tensors without values have nothing to share.
-        if tensor.shape().elements() == 0 {
+        if dims.contains(&0) {
             return;
         }
-        let (dtype, dims) = (
-            tensor.dtype_name().to_owned(),
-            tensor.shape().dims().to_vec(),
-        );
+        let (dtype, dims) = (dtype.to_owned(), dims.to_vec());
         let place = *self.places.entry((dtype, dims, digest)).or_insert_with(|| {
             self.groups.push(Vec::new());
             self.groups.len() - 1
         });
         if let Some(group) = self.groups.get_mut(place) {
-            group.push(tensor.name().to_owned());
+            group.push(name.to_owned());
         }
     }
 

@@ -30,6 +30,7 @@ mod formats;
 mod hash;
 mod input;
 mod inspect;
+mod join;
 mod measure;
 mod names;
 mod output;
@@ -37,6 +38,7 @@ mod picked;
 mod progress;
 mod remote;
 mod rename;
+mod reports;
 mod shared;
 mod signals;
 mod size;
@@ -94,6 +96,7 @@ fn parsed(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> E
         Verb::Verify(args) => verify::run(args, &cli.common),
         Verb::Hash(args) => hash::run(args, &cli.common),
         Verb::Convert(args) => convert::run(args, &cli.common),
+        Verb::Join(args) => join::run(args, &cli.common),
         Verb::Diff(args) => diff::run(args, &cli.common),
         Verb::Stats(args) => stats::run(args, &cli.common),
         Verb::Extract(args) => extract::run(args, &cli.common),

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use moments::{Bins, Sample, Tally};
-pub(crate) use moments::{Moments, Scalar};
+pub(crate) use moments::{Moments, Scalar, State};
 use tensor_core::codec::{Ticker, walk};
 use tensor_core::{Cast, Kind, Source};
 use tensorfmt::convert::{ModelTensor, Tensors};
@@ -126,7 +126,7 @@ fn measure_all(
         entry.shape().elements() >= SHARED && entry.encoding() == "raw"
     };
     let alone = |at| match tensors.get(at) {
-        Some(pair) if !is_large(pair) => found(pair.1, 1, ticker).map(Some),
+        Some(pair) if !is_large(pair) => found(pair.1, None, ticker).map(Some),
         _ => Ok(None),
     };
     let findings = tensor_core::parallel::map(threads, tensors.len(), alone)?;
@@ -135,13 +135,18 @@ fn measure_all(
         .zip(findings)
         .map(|((_, tensor), finding)| match finding {
             Some(finding) => Ok(finding),
-            None => found(tensor, threads, ticker),
+            None => found(tensor, Some(threads), ticker),
         });
     findings.collect()
 }
 
-/// Measures a tensor, or says why that can't be; an error is one that ends all work.
-fn found(tensor: &ModelTensor, threads: usize, ticker: &Ticker<'_>) -> Result<Finding, Error> {
+/// Measures a tensor, or says why that can't be; an error is one that ends all work. Unless it is in one
+/// piece, it is measured in as many as on every other machine, on so many threads.
+fn found(
+    tensor: &ModelTensor,
+    threads: Option<usize>,
+    ticker: &Ticker<'_>,
+) -> Result<Finding, Error> {
     match measure(tensor, threads, ticker) {
         Err(error)
             if !matches!(
@@ -199,13 +204,14 @@ impl Values<'_> {
     /// Collects something from all values: from each part alone, then merged in order.
     fn collect<N: Sample, T: Send>(
         &self,
-        threads: usize,
+        threads: Option<usize>,
         new: impl Fn() -> T + Sync,
         visit: impl Fn(&mut T, N) + Sync,
         mut merge: impl FnMut(&mut T, T),
     ) -> Result<T, Error> {
         let count = self.tensor.shape().elements();
-        let parts = if threads == 1 { 1 } else { PARTS };
+        let parts = if threads.is_none() { 1 } else { PARTS };
+        let threads = threads.unwrap_or(1);
         let bound = |part: u64| {
             let scaled = u128::from(count) * u128::from(part) / u128::from(parts);
             u64::try_from(scaled).unwrap_or(count)
@@ -361,7 +367,11 @@ fn fractions() -> impl Iterator<Item = f64> {
 }
 
 /// Measures a tensor in the type that has all of its values.
-fn measure(tensor: &ModelTensor, threads: usize, ticker: &Ticker<'_>) -> Result<Finding, Error> {
+fn measure(
+    tensor: &ModelTensor,
+    threads: Option<usize>,
+    ticker: &Ticker<'_>,
+) -> Result<Finding, Error> {
     let data = tensor.data()?;
     let Some(dtype) = tensor.dtype() else {
         return Ok(PassedOver::unsupported("the dtype is unknown"));
@@ -393,7 +403,7 @@ fn measure(tensor: &ModelTensor, threads: usize, ticker: &Ticker<'_>) -> Result<
     Ok(Finding::Measured(Box::new(measures)))
 }
 
-fn ranked<N: Ranked>(values: &Values<'_>, threads: usize) -> Result<Measures, Error> {
+fn ranked<N: Ranked>(values: &Values<'_>, threads: Option<usize>) -> Result<Measures, Error> {
     match values.tensor.shape().elements() {
         ..=SORTED => sorted::<N>(values),
         _ => counted::<N>(values, threads),
@@ -468,7 +478,7 @@ fn sorted<N: Ranked>(values: &Values<'_>) -> Result<Measures, Error> {
 
 /// A large tensor, in as many passes as its keys have digits: the first one finds counts, moments
 /// and the highest digit, the second one also the histogram.
-fn counted<N: Ranked>(values: &Values<'_>, threads: usize) -> Result<Measures, Error> {
+fn counted<N: Ranked>(values: &Values<'_>, threads: Option<usize>) -> Result<Measures, Error> {
     let key = Key::of(values.dtype);
     let top = (key.digits - 1) * DIGIT;
     let (tally, first) = first_pass::<N>(values, key, top, threads)?;
@@ -513,7 +523,7 @@ fn first_pass<N: Ranked>(
     values: &Values<'_>,
     key: Key,
     top: u32,
-    threads: usize,
+    threads: Option<usize>,
 ) -> Result<(Tally<N>, Table), Error> {
     values.collect(
         threads,
@@ -538,7 +548,7 @@ fn later_pass<N: Ranked>(
     key: Key,
     (shift, prefixes): (u32, &[u64]),
     bins: Option<&Bins<N>>,
-    threads: usize,
+    threads: Option<usize>,
 ) -> Result<(Vec<u64>, Vec<Table>), Error> {
     values.collect(
         threads,
@@ -693,7 +703,7 @@ mod tests {
                 DType::U64 => (sorted::<u64>(&values), counted::<u64>(&values, threads)),
                 _ => (sorted::<f64>(&values), counted::<f64>(&values, threads)),
             };
-            for threads in [1, 3] {
+            for threads in [None, Some(1), Some(3)] {
                 let (sorted, counted) = both(threads);
                 let (sorted, counted) = (sorted.unwrap(), counted.unwrap());
                 let name = tensor.name();

@@ -33,6 +33,12 @@ impl<'a> Picked<'a> {
         }
     }
 
+    /// Keeps those from one place to another.
+    pub(crate) fn slice(&mut self, range: std::ops::Range<usize>) {
+        let kept = range.filter_map(|at| self.position(at)).collect();
+        self.positions = Some(kept);
+    }
+
     /// Puts them in another order; those that are equal keep theirs.
     pub(crate) fn sort_by(&mut self, order: impl Fn(&Entry<'a>, &Entry<'a>) -> Ordering) {
         let mut sorted: Vec<u32> = (0..self.len()).filter_map(|at| self.position(at)).collect();

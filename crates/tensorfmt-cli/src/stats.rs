@@ -1,3 +1,5 @@
+pub(crate) mod part;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -15,6 +17,8 @@ use crate::names::{Idle, Wanted};
 use crate::output::{BATCH, Listing, Out, escape, human, lines, shown, table, width};
 use crate::picked::Picked;
 use crate::progress::Meter;
+use crate::reports::{len_of, one_file};
+use part::Start;
 
 /// How many cells of a terminal a line takes at most, as far as what is in it can be parted.
 const WIDTH: usize = 80;
@@ -131,6 +135,9 @@ impl Serialize for Number {
 }
 
 pub(crate) fn run(args: &Stats, common: &Common) -> Outcome {
+    if args.part.is_some() {
+        one_file(&args.files)?;
+    }
     let forms = (args.json, Heading::Line, args.allow_empty);
     each(&args.files, forms, common, |input, round| {
         file(input, args, common, round)
@@ -141,19 +148,26 @@ fn file(input: &Input, args: &Stats, common: &Common, round: &mut Round) -> Resu
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
-    input.warn(&archive);
+    // One of those who share the work is enough to say it, which opens all files of a set.
+    if args.part.is_none_or(|part| part.number() == 1) {
+        input.warn(&archive);
+    }
     let mut entries = Picked::all(&archive);
     let mut idle = Idle::default();
     let names = entries.iter().map(|entry| entry.name());
     let wanted = Wanted::new(&args.filter, &args.exclude, names, &mut idle)?;
     round.idle(idle, args.allow_empty)?;
     entries.retain(|entry| wanted.has(entry.name()));
+    if let Some(part) = args.part {
+        let lens: Vec<u64> = entries.iter().map(|entry| len_of(&entry)).collect();
+        entries.slice(part.range(&lens));
+    }
     let work = entries.iter().map(|entry| work(&entry));
     let meter = Meter::new(work.fold(0, u64::saturating_add), common);
     let progress = |bytes| meter.tick(bytes);
     let ticker = Ticker::new(Some(&progress));
     let mut survey = Survey::new(&archive);
-    let mut answer = Answer::new(input, args, round)?;
+    let mut answer = Answer::new(input, args, &archive, round)?;
     for batch in entries.batches(BATCH) {
         let measured = match survey.run(&batch, common.threads, &ticker) {
             Ok(measured) => measured,
@@ -172,6 +186,8 @@ struct Answer<'a> {
     input: &'a Input,
     fail_on: &'a [FailOn],
     listing: Listing,
+    /// Whether it is a report of a part.
+    is_part: bool,
     totals: Totals,
     /// How many tensors have what they must not have.
     failed: u64,
@@ -179,16 +195,26 @@ struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    fn new(input: &'a Input, args: &'a Stats, round: &Round) -> Result<Self, Failure> {
+    fn new(
+        input: &'a Input,
+        args: &'a Stats,
+        archive: &tensorfmt::Archive,
+        round: &Round,
+    ) -> Result<Self, Failure> {
         let path = round.path(input);
-        let listing = match args.json {
-            true => Listing::Json(Out::new().list(&Head { path }, "tensors")?),
-            false => Listing::Lines(Out::new()),
+        let listing = match (args.part, args.json) {
+            (Some(part), _) => {
+                let start = Start::new(args, (input, part), archive)?;
+                Listing::Json(Out::new().list(&start, "tensors")?)
+            }
+            (None, true) => Listing::Json(Out::new().list(&Head { path }, "tensors")?),
+            (None, false) => Listing::Lines(Out::new()),
         };
         Ok(Self {
             input,
             fail_on: &args.fail_on,
             listing,
+            is_part: args.part.is_some(),
             totals: Totals::default(),
             failed: 0,
             exit: 0,
@@ -207,10 +233,15 @@ impl<'a> Answer<'a> {
             self.failed += 1;
         }
         let is_good = matches!(finding, Finding::Measured(_)) && fails.is_empty();
-        if is_good && !self.fail_on.is_empty() {
-            return Ok(());
-        }
+        let is_listed = !is_good || self.fail_on.is_empty();
         match (&mut self.listing, finding) {
+            (Listing::Json(list), _) if self.is_part => list.item(&part::Tensor {
+                line: is_listed.then(|| entry(tensor, finding, fails)),
+                dtype: tensor.dtype_name(),
+                nbytes: len_of_data(tensor),
+                moments: finding.state(),
+            }),
+            _ if !is_listed => Ok(()),
             (Listing::Json(list), _) => list.item(&entry(tensor, finding, fails)),
             (Listing::Lines(out), Finding::Measured(measures)) => {
                 print(tensor, measures, out)?;
@@ -239,6 +270,7 @@ impl<'a> Answer<'a> {
     fn end(self, tensors: usize) -> Result<u8, Failure> {
         let totals = self.totals.lines();
         match self.listing {
+            Listing::Json(list) if self.is_part => list.end(&part::Finish { exit: self.exit })?,
             Listing::Json(list) => list.end(&Tail { totals })?,
             Listing::Lines(mut out) => {
                 match self.fail_on.is_empty() {
@@ -297,20 +329,29 @@ fn entry<'a>(tensor: &'a ModelTensor, finding: &'a Finding, fails: Vec<&'static 
     }
 }
 
+/// How many bytes a tensor's data has.
+fn len_of_data(tensor: &ModelTensor) -> u64 {
+    tensor.data().map_or(0, |data| data.size())
+}
+
 /// What all values of each dtype together are like.
 #[derive(Default)]
 struct Totals(BTreeMap<String, (u64, u64, Moments)>);
 
 impl Totals {
     fn add(&mut self, tensor: &ModelTensor, measures: &Measures) {
-        if !self.0.contains_key(tensor.dtype_name()) {
-            self.0
-                .insert(tensor.dtype_name().to_owned(), Default::default());
+        self.merge(tensor.dtype_name(), len_of_data(tensor), &measures.moments);
+    }
+
+    /// Adds what the values of a tensor are like that has so many bytes.
+    fn merge(&mut self, dtype: &str, len: u64, of_tensor: &Moments) {
+        if !self.0.contains_key(dtype) {
+            self.0.insert(dtype.to_owned(), Default::default());
         }
-        if let Some((tensors, nbytes, moments)) = self.0.get_mut(tensor.dtype_name()) {
+        if let Some((tensors, nbytes, moments)) = self.0.get_mut(dtype) {
             *tensors += 1;
-            *nbytes = nbytes.saturating_add(tensor.data().map_or(0, |data| data.size()));
-            moments.merge(&measures.moments);
+            *nbytes = nbytes.saturating_add(len);
+            moments.merge(of_tensor);
         }
     }
 

@@ -1,8 +1,10 @@
+pub(crate) mod part;
+
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tensor_core::{Item, Kind, Outcome as Check, Report};
 use tensorfmt::{Archive, Error, VerifyOptions, Work};
 
@@ -18,7 +20,7 @@ use crate::progress::Meter;
 #[derive(Serialize)]
 struct Head {
     path: String,
-    format: Option<&'static str>,
+    format: Option<String>,
     version: Option<String>,
 }
 
@@ -38,18 +40,21 @@ struct Line<'a> {
     note: Option<&'a str>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct ErrorJson {
-    kind: &'static str,
-    rule: Option<&'static str>,
+    kind: String,
+    rule: Option<String>,
     offset: Option<u64>,
     entry: Option<u64>,
     message: String,
 }
 
 pub(crate) fn run(args: &Verify, common: &Common) -> Outcome {
+    if let Some(part) = args.part {
+        return part::run(args, part, common).map(ExitCode::from);
+    }
     let named = Files::new(&args.files, common);
-    let mut said = Said::new(args, named.several, common.quiet)?;
+    let mut said = Said::new((args.json, args.strict), named.several, common.quiet)?;
     let mut exit = 0;
     for (path, input) in named.inputs(common) {
         let tail = match input {
@@ -71,7 +76,7 @@ fn unreadable(failure: &Failure) -> Tail {
     Tail {
         exit: failure.code(),
         error: Some(ErrorJson {
-            kind: Kind::Io.name(),
+            kind: Kind::Io.name().to_owned(),
             rule: None,
             offset: None,
             entry: None,
@@ -84,7 +89,9 @@ fn unreadable(failure: &Failure) -> Tail {
 /// take much memory.
 fn check(input: &Input, said: &mut Said, strict: bool, common: &Common) -> Result<Tail, Failure> {
     let opened = input.open_to_verify();
-    said.head(&input.path, opened.as_ref().ok())?;
+    let archive = opened.as_ref().ok();
+    let format = archive.map(|archive| (archive.format().name().to_owned(), archive.version()));
+    said.head(&input.path, format)?;
     let checked = opened.and_then(|archive| {
         input.check_work(&archive, Work::Verify)?;
         let said = Mutex::new(&mut *said);
@@ -97,15 +104,10 @@ fn check(input: &Input, said: &mut Said, strict: bool, common: &Common) -> Resul
     });
     said.failed()?;
     Ok(match checked {
-        Ok(report) => {
-            let suspect = strict && report.warning_count() > 0;
-            let exit = match (report.has_failed() || suspect, report.has_unsupported()) {
-                (true, _) => INVALID,
-                (_, true) => UNSUPPORTED,
-                _ => 0,
-            };
-            Tail { exit, error: None }
-        }
+        Ok(report) => Tail {
+            exit: end(&report, strict),
+            error: None,
+        },
         Err(error) => Tail {
             exit: exit_code(error.kind()),
             error: Some(wrong(&error)),
@@ -113,11 +115,21 @@ fn check(input: &Input, said: &mut Said, strict: bool, common: &Common) -> Resul
     })
 }
 
+/// The exit code of a report.
+fn end(report: &Report, strict: bool) -> u8 {
+    let suspect = strict && report.warning_count() > 0;
+    match (report.has_failed() || suspect, report.has_unsupported()) {
+        (true, _) => INVALID,
+        (_, true) => UNSUPPORTED,
+        _ => 0,
+    }
+}
+
 fn wrong(error: &Error) -> ErrorJson {
     let at = error.at();
     ErrorJson {
-        kind: error.kind().name(),
-        rule: error.rule_id(),
+        kind: error.kind().name().to_owned(),
+        rule: error.rule_id().map(str::to_owned),
         offset: at.map(|at| at.offset),
         entry: at.and_then(|at| at.entry),
         message: error.to_string(),
@@ -186,17 +198,17 @@ struct Said {
 }
 
 impl Said {
-    fn new(args: &Verify, several: bool, quiet: bool) -> Result<Self, Failure> {
+    fn new((json, strict): (bool, bool), several: bool, quiet: bool) -> Result<Self, Failure> {
         let mut out = Out::new();
-        if args.json {
+        if json {
             out.text("{\n  \"files\": [")?;
         }
         Ok(Self {
             out,
-            json: args.json,
+            json,
             several,
             quiet,
-            strict: args.strict,
+            strict,
             prefix: String::new(),
             files: 0,
             items: 0,
@@ -207,7 +219,7 @@ impl Said {
     }
 
     /// Begins with a file, as far as it can be opened.
-    fn head(&mut self, path: &Path, archive: Option<&Archive>) -> Result<(), Failure> {
+    fn head(&mut self, path: &Path, format: Option<(String, String)>) -> Result<(), Failure> {
         let path = path.display().to_string();
         if self.several {
             self.prefix = format!("{}: ", escape(&path));
@@ -217,10 +229,11 @@ impl Said {
         if !self.json {
             return Ok(());
         }
+        let (format, version) = format.unzip();
         let head = Head {
             path,
-            format: archive.map(|archive| archive.format().name()),
-            version: archive.map(Archive::version),
+            format,
+            version,
         };
         let head = indented(&head, "    ")?;
         let head = head.strip_suffix("\n    }").unwrap_or(&head);

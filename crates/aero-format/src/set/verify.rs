@@ -185,7 +185,9 @@ fn tensors(
         }
         Ok::<Item, Error>(item)
     };
-    let sections = u32::try_from(inner.parts.len()).unwrap_or(u32::MAX).saturating_add(1);
+    let sections = u32::try_from(inner.parts.len())
+        .unwrap_or(u32::MAX)
+        .saturating_add(1);
     let last = sections.saturating_mul(2);
     if inner.parts.len() <= OPEN {
         report.begin(last);
@@ -199,7 +201,10 @@ fn tensors(
     }
     // Part by part, since not all of them are open at once. What is said of nearly all is told at the end.
     let mut in_parts: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
-    for entry in entries.clone().filter(|entry| mine.has_tensor(inner, *entry)) {
+    for entry in entries
+        .clone()
+        .filter(|entry| mine.has_tensor(inner, *entry))
+    {
         let part = inner.shards.get(&entry.shard_id());
         let part = in_parts.entry(part.copied().unwrap_or(usize::MAX));
         part.or_default().extend(u32::try_from(entry.ordinal));

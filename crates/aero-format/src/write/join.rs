@@ -168,7 +168,7 @@ impl Joiner {
             let len = entry.stored_len().unwrap_or(0);
             let (code, shape) = (entry.dtype_code(), entry.shape().clone());
             let tensor = self.builder.tensors.len();
-            let data = Elsewhere(len);
+            let data = std::sync::Arc::new(Elsewhere(len));
             self.builder
                 .push(entry.name().into(), code, shape, data, options)?;
             let place =

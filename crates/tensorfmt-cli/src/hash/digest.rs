@@ -6,7 +6,7 @@ use std::ops::Range;
 use sha2::{Digest, Sha256};
 use tensor_core::codec::{Ticker, walk};
 use tensor_core::{Source, checksum};
-use tensorfmt::convert::{ModelTensor, Tensors};
+use tensorfmt::convert::Tensors;
 use tensorfmt::{Archive, DType, Entry, Error, Format, Order};
 
 use crate::cli::Algorithm;
@@ -50,6 +50,16 @@ impl Hasher {
 /// Bytes in lower-case hex.
 pub(super) fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes that hex stands for.
+pub(super) fn of_hex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes().chunks(2);
+    let byte = |digits: &[u8]| {
+        let digits = std::str::from_utf8(digits).ok()?;
+        u8::from_str_radix(digits, 16).ok()
+    };
+    digits.map(byte).collect()
 }
 
 /// The digest of a range of a source.
@@ -158,7 +168,9 @@ impl Parts {
             let entry = entries.get(position(at))?;
             let start = position(at).saturating_mul(self.len);
             let digest = self.digests.get(start..start.saturating_add(self.len));
-            Some(record(&tensors.get(entry), digest.unwrap_or_default()))
+            let tensor = tensors.get(entry);
+            let about = (tensor.name(), tensor.dtype_name(), tensor.shape().dims());
+            Some(record(about, digest.unwrap_or_default()))
         };
         let name = |at: u32| entries.get(position(at)).map(|entry| entry.name());
         // Several tensors of one name, which some formats allow, have no order but that of what they hold.
@@ -174,15 +186,68 @@ impl Parts {
     }
 }
 
-fn record(tensor: &ModelTensor, digest: &[u8]) -> String {
+/// What names a tensor's values: its name, its dtype and its dims.
+pub(super) type AboutTensor<'a> = (&'a str, &'a str, &'a [u64]);
+
+fn record((name, dtype, shape): AboutTensor<'_>, digest: &[u8]) -> String {
     // One text, not one for each: a tensor may have a million dims.
     let mut dims = String::new();
-    for dim in tensor.shape().dims() {
+    for dim in shape {
         let comma = if dims.is_empty() { "" } else { "," };
         let _ = write!(dims, "{comma}{dim}");
     }
     let digest = hex(digest);
-    let fields = [tensor.name(), tensor.dtype_name(), &dims, &digest];
+    let fields = [name, dtype, &dims, &digest];
     let field = |text: &str| format!("{}:{text},", text.len());
     fields.map(field).concat()
+}
+
+/// What the digest of a model is made of, where the tensors themselves are not at hand.
+pub(super) struct Records {
+    algorithm: Algorithm,
+    /// The name of each tensor, and its record.
+    records: Vec<(String, String)>,
+    /// How long a digest is.
+    len: usize,
+    /// Whether one of them is not there.
+    lacks: bool,
+}
+
+impl Records {
+    pub(super) fn new(algorithm: Algorithm) -> Self {
+        Self {
+            algorithm,
+            records: Vec::new(),
+            len: Hasher::new(algorithm).finish().len(),
+            lacks: false,
+        }
+    }
+
+    /// Adds a tensor with the digest of its values.
+    pub(super) fn add(&mut self, about: AboutTensor<'_>, digest: Option<&[u8]>) {
+        match digest.filter(|digest| digest.len() == self.len) {
+            Some(digest) if !self.lacks => {
+                self.records
+                    .push((about.0.to_owned(), record(about, digest)));
+            }
+            Some(_) => {}
+            None => {
+                self.lacks = true;
+                self.records = Vec::new();
+            }
+        }
+    }
+
+    /// The digest over all tensors, as [`Parts::finish`] makes it.
+    pub(super) fn finish(mut self) -> Option<Vec<u8>> {
+        if self.lacks {
+            return None;
+        }
+        self.records.sort_unstable();
+        let mut hasher = Hasher::new(self.algorithm);
+        for (_, record) in &self.records {
+            hasher.update(record.as_bytes());
+        }
+        Some(hasher.finish())
+    }
 }

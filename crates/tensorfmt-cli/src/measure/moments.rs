@@ -1,6 +1,9 @@
 //! Counts and moments of values, and the types that values are measured as.
 
+mod state;
+
 use serde::{Serialize, Serializer};
+pub(crate) use state::State;
 use tensor_core::DType;
 
 use super::BINS;

@@ -300,7 +300,7 @@ fn the_examples_of_help_work() {
         .filter(|verb| *verb != "help")
         .collect();
     verbs.sort_by_key(|verb| *verb != "convert");
-    assert_eq!(verbs.len(), 10, "{verbs:?}");
+    assert_eq!(verbs.len(), 11, "{verbs:?}");
     let mut ran = 0;
     for verb in verbs {
         let help = scratch.run(&[verb, "--help"]).out;

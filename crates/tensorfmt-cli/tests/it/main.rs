@@ -23,6 +23,7 @@ mod journeys;
 mod looks;
 mod names;
 mod own_files;
+mod parts;
 mod releases;
 #[cfg(feature = "remote")]
 mod remote;
