@@ -149,6 +149,7 @@ impl Archive {
     }
 
     /// Whether there is any of that.
+    #[cfg(feature = "std")]
     pub(crate) fn has_warnings(&self, options: &VerifyOptions<'_>) -> bool {
         self.unhashed().next().is_some() || self.longer(options).next().is_some()
     }
