@@ -290,6 +290,14 @@ impl Report {
     }
 
     /// How many warnings there were, those that were told and not kept among them.
+    ///
+    /// ```
+    /// use tensor_core::{Report, VerifyOptions};
+    ///
+    /// let mut report = Report::default();
+    /// report.warn("a gap before \"w\"", &VerifyOptions::default());
+    /// assert_eq!(report.warning_count(), 1);
+    /// ```
     #[must_use]
     pub fn warning_count(&self) -> usize {
         self.warnings.len().saturating_add(self.warned)
