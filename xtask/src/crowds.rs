@@ -21,7 +21,7 @@ const SECONDS: f64 = 20.0;
 /// The most bytes that a conversion is made to write here.
 const WRITTEN: u64 = 2 << 30;
 /// Bytes that a conversion may hold for each tensor that has bytes of its own.
-const CONVERTED: u64 = 720;
+const CONVERTED: u64 = 920;
 /// What a verb may print: so many times its input, beside so many bytes.
 const OUTPUT: (u64, u64) = (32, 64 * MIB);
 /// Nothing that runs wild may take the machine with it: KiB of addresses, seconds of processors.

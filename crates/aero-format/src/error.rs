@@ -89,6 +89,17 @@ pub enum BuildError {
         /// Its key.
         key: String,
     },
+    /// A value that nests deeper than readers go, unless their
+    /// [`Limits::max_value_depth`](crate::Limits::max_value_depth) is raised.
+    #[error("the value of {key:?} nests {depth} levels deep; readers of AERO go {max} levels")]
+    Depth {
+        /// Its key.
+        key: String,
+        /// How deep it nests.
+        depth: u64,
+        /// How deep it may.
+        max: u64,
+    },
     /// Metadata of so many values that a reader refuses it, unless its
     /// [`Limits::max_metadata_overhead_bytes`](crate::Limits::max_metadata_overhead_bytes) is raised.
     #[error("the metadata has too many values for the size of the file")]

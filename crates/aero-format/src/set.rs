@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value as Json;
-use tensor_core::codec::{HasEntries, read_elements};
+use tensor_core::codec::{FilePool, HasEntries, read_elements};
 use tensor_core::{
     At, Element, Entries, FileId, FileSource, Item, LimitExceeded, Parts, Report, Source,
     SourceError, Tensor, UsageError, Value, VerifyOptions,
@@ -18,8 +18,12 @@ use crate::read::Archive;
 use crate::set_json::{self, Folder, Listed, Part, Place, at_path, listed, text_at};
 use crate::{Error, MetaEntry, ReadOptions, Result, Rule, Unsupported};
 
-/// How many parts are open at once.
+/// How many parts are known at once, whatever their indexes take, and how many files are open in any case.
 const OPEN: usize = 4;
+/// How many parts are known at once where there is room for their indexes.
+const KNOWN: usize = 32;
+/// What the indexes of known parts may take beyond what that of the set takes, which lists the same tensors.
+const ROOM: u64 = 8 << 20;
 
 /// An open AEROSET: an index over parts, each a file of its own in the same folder. Parts are
 /// opened when they are needed; one that is missing fails only its own tensors.
@@ -149,6 +153,7 @@ impl Set {
         let files = Files {
             parts: Some(parts),
             is_local: false,
+            pool: FilePool::new(OPEN),
         };
         let parsed = parse(&path, &source, files, options);
         parsed.map(Self::new).map_err(|error| in_file(error, &path))
@@ -159,6 +164,7 @@ impl Set {
         let files = Files {
             parts,
             is_local: true,
+            pool: FilePool::new(OPEN),
         };
         let parsed = parse(path, &source, files, options);
         parsed.map(Self::new).map_err(|error| in_file(error, path))
@@ -385,13 +391,14 @@ struct Files {
     /// Those that are not on this disk, and addresses.
     parts: Option<Arc<dyn Parts>>,
     is_local: bool,
+    pool: FilePool,
 }
 
 impl Files {
     /// Opens a file of the set; one that is missing is the set's fault.
     fn open(&self, place: &Place) -> Result<Arc<dyn Source>> {
         let opened = match (place, &self.parts) {
-            (Place::Local(path), _) => match FileSource::open(path) {
+            (Place::Local(path), _) => match self.pool.open(path) {
                 Ok(source) => Some(Arc::new(source) as Arc<dyn Source>),
                 Err(error) => match error.source.kind() {
                     std::io::ErrorKind::NotFound | std::io::ErrorKind::IsADirectory => None,
@@ -436,6 +443,11 @@ impl Files {
     }
 }
 
+/// What the index of an archive takes.
+fn memory(archive: &Archive) -> u64 {
+    archive.index.tensors.memory()
+}
+
 impl Inner {
     /// The part with this number, opened unless it is already.
     fn part(&self, ordinal: usize) -> Result<Archive> {
@@ -450,10 +462,16 @@ impl Inner {
             return Err(Error::invalid(Rule::SetShard, at));
         };
         let archive = self.files.archive(&part.file.place, &self.options)?;
-        if open.len() >= OPEN {
+        open.push((ordinal, archive.clone()));
+        // Tensors may go from part to part in their order.
+        let most = memory(&self.index).saturating_add(ROOM);
+        let sum = |open: &[(usize, Archive)]| {
+            let each = open.iter().map(|(_, archive)| memory(archive));
+            each.fold(0, u64::saturating_add)
+        };
+        while open.len() > KNOWN || open.len() > OPEN && sum(&open) > most {
             open.remove(0);
         }
-        open.push((ordinal, archive.clone()));
         Ok(archive)
     }
 

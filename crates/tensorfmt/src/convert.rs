@@ -35,7 +35,7 @@ pub use notes::Note;
 pub use parts::PlannedPart;
 #[cfg(feature = "primitiv")]
 pub(crate) use targets::{none_left, refusal};
-use tensor_core::{DType, FileId, WriteOptions};
+use tensor_core::{DType, FileId, Shape, WriteOptions};
 
 use crate::codec::Write;
 use crate::{Error, Format, Result};
@@ -158,9 +158,16 @@ impl Target {
             .find(|target| target.format() == format && target.is_set() == is_json)
     }
 
-    /// Whether the target can hold a tensor without elements.
-    pub(crate) fn holds_empty(self) -> bool {
-        targets::capabilities(self).is_some_and(|target| target.empty)
+    /// Whether the target can hold a tensor of this shape as it is.
+    pub(crate) fn holds_shape(self, shape: &Shape) -> bool {
+        targets::capabilities(self).is_some_and(|target| {
+            target.ranks.contains(&shape.rank()) && (target.empty || shape.elements() > 0)
+        })
+    }
+
+    /// Whether the target has a checksum or hash over the data of every tensor.
+    pub(crate) fn has_checksums(self) -> bool {
+        targets::capabilities(self).is_some_and(|target| target.checksums)
     }
 
     /// Whether the target can hold elements of this dtype.

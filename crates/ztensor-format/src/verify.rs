@@ -27,18 +27,10 @@ impl Archive {
     /// # Errors
     /// What the source fails with, or a stop on request; damage is in the report.
     pub fn verify(&self, options: &VerifyOptions<'_>) -> Result<Report> {
-        /// Data from this size on is checked by all threads together, what is smaller by one.
-        const LARGE: u64 = 32 << 20;
         /// How many tensors are checked before their outcomes are reported.
         const BATCH: usize = 1 << 14;
         let ticker = Ticker::new(options.progress);
         let entries = self.entries();
-        let is_large = |entry: Entry<'_>| {
-            entry.encoding() == Encoding::Raw
-                && entry.record().size >= LARGE
-                && matches!(entry.checksum(), Some(Checksum::Crc32c(_)))
-                && parallel::threads(options.threads) > 1
-        };
         let mut report = Report::default();
         let mut shared = Shared::default();
         for start in (0..entries.len()).step_by(BATCH) {
@@ -47,24 +39,10 @@ impl Archive {
             let mine = range.clone().filter(|at| options.has(*at));
             let batch: Vec<Entry<'_>> = mine.filter_map(|at| entries.get(at)).collect();
             let (asked, places) = shared.plan(&batch);
-            let items = parallel::map(options.threads, asked.len(), |at| match asked.get(at) {
-                Some(&entry) if !is_large(entry) => self.check_entry(entry, 1, &ticker).map(Some),
-                _ => Ok(None),
-            })?;
-            let mut found: Vec<Item> = Vec::with_capacity(items.len());
-            for (&entry, item) in asked.iter().zip(items) {
-                found.push(match item {
-                    Some(item) => item,
-                    None => self.check_entry(entry, options.threads, &ticker)?,
-                });
-            }
+            let found = self.check_all(&asked, options, &ticker)?;
             let mut checked = batch.iter().zip(places);
             for at in range {
-                let next = if options.has(at) {
-                    checked.next()
-                } else {
-                    None
-                };
+                let next = options.has(at).then(|| checked.next()).flatten();
                 let Some((&entry, place)) = next else {
                     report.skip(1);
                     continue;
@@ -81,10 +59,10 @@ impl Archive {
             }
             shared.keep(&asked, found);
         }
-        // Only the manifest of version 2 has a hash of its own, which opening has compared.
         if !options.has_rest() {
             return Ok(report);
         }
+        // Only the manifest of version 2 has a hash of its own, which opening has compared.
         report.tell(
             match self.index.generation.has_index_hash() {
                 true => Item::new("index", Outcome::Ok),
@@ -98,6 +76,33 @@ impl Archive {
             self.warn(&mut report, options);
         }
         Ok(report)
+    }
+
+    /// Checks tensors: large ones by all threads together, the others side by side.
+    fn check_all(
+        &self,
+        entries: &[Entry<'_>],
+        options: &VerifyOptions<'_>,
+        ticker: &Ticker<'_>,
+    ) -> Result<Vec<Item>> {
+        /// Data from this size on is checked by all threads together, what is smaller by one.
+        const LARGE: u64 = 32 << 20;
+        let is_large = |entry: Entry<'_>| {
+            entry.encoding() == Encoding::Raw
+                && entry.record().size >= LARGE
+                && matches!(entry.checksum(), Some(Checksum::Crc32c(_)))
+                && parallel::threads(options.threads) > 1
+        };
+        let small = parallel::map(options.threads, entries.len(), |at| match entries.get(at) {
+            Some(&entry) if !is_large(entry) => self.check_entry(entry, 1, ticker).map(Some),
+            _ => Ok(None),
+        })?;
+        let each = entries.iter().zip(small);
+        each.map(|(&entry, item)| match item {
+            Some(item) => Ok(item),
+            None => self.check_entry(entry, options.threads, ticker),
+        })
+        .collect()
     }
 
     /// Checks one tensor: its checksum, and that compressed data decodes.

@@ -6,7 +6,7 @@ use tensor_core::codec::NameTable;
 
 use crate::index::FIELDS;
 use crate::msgpack::Encoder;
-use crate::{BuildError, Result};
+use crate::{BuildError, Limits, Result};
 
 /// What a [`Builder`](crate::Builder) says about a tensor in the index beside name, dtype and
 /// shape: nothing unless set.
@@ -69,7 +69,8 @@ impl TensorOptions {
     ///
     /// # Errors
     /// [`BuildError::Key`] for the format's own fields, [`BuildError::Duplicate`],
-    /// [`BuildError::Value`] for what MessagePack can't hold.
+    /// [`BuildError::Value`] for what MessagePack can't hold, [`BuildError::Depth`] for what readers don't
+    /// follow.
     pub fn with_extra(mut self, key: impl Into<String>, value: impl Into<Value>) -> Result<Self> {
         self.set_extra(key, value)?;
         Ok(self)
@@ -93,6 +94,10 @@ impl TensorOptions {
         let (key, value) = (key.into(), value.into());
         if FIELDS.contains(&&*key) && key != "quant_params" {
             return Err(BuildError::Key { key }.into());
+        }
+        let (depth, max) = (value.depth() as u64, Limits::default().max_value_depth);
+        if depth > max {
+            return Err(BuildError::Depth { key, depth, max }.into());
         }
         if !Encoder::new().value(&value) {
             return Err(BuildError::Value { key }.into());

@@ -108,3 +108,25 @@ fn everything_said_about_a_packed_tensor_is_kept() {
     assert_eq!(archive.extra(entry), want);
     assert_eq!(archive.read(entry).unwrap(), packed);
 }
+
+#[test]
+fn a_value_nests_as_deep_as_a_reader_goes_and_no_deeper() {
+    let nested = |depth: usize| {
+        let around = |value: Value, _: usize| Value::List(vec![value]);
+        (0..depth).fold(Value::Null, around)
+    };
+    let deepest = aero_format::Limits::default().max_value_depth;
+    let value = nested(usize::try_from(deepest).unwrap());
+    let options = TensorOptions::new().with_extra("deep", value.clone());
+    let mut builder = Builder::new();
+    let tensor = Tensor::from_slice(&[1u8], &[1]).unwrap();
+    builder.tensor_with("w", tensor, options.unwrap()).unwrap();
+    let archive = Archive::from_bytes(builder.to_vec().unwrap()).unwrap();
+    let entry = archive.entry("w").unwrap();
+    assert_eq!(archive.extra(entry), [("deep".to_owned(), value)]);
+
+    let deeper = nested(usize::try_from(deepest).unwrap() + 1);
+    let error = TensorOptions::new().with_extra("deep", deeper).unwrap_err();
+    let said = "the value of \"deep\" nests 65 levels deep; readers of AERO go 64 levels";
+    assert_eq!(error.to_string(), said);
+}

@@ -99,7 +99,7 @@ fn faults(path: &Path, options: &WriteOptions<'_>) -> Vec<PartFault> {
 
 #[test]
 fn a_set_of_parts_is_byte_for_byte_what_one_process_writes() {
-    let (mut sets, mut unread) = (0, 0);
+    let mut sets = 0;
     for format in FORMATS {
         for case in test_data::cases(format).unwrap() {
             let Ok(archive) = Archive::from_bytes(case.bytes.clone()) else {
@@ -132,10 +132,7 @@ fn a_set_of_parts_is_byte_for_byte_what_one_process_writes() {
                     }
                     let again = || Model::of(&Archive::from_bytes(case.bytes.clone()).unwrap());
                     if let Err(error) = Archive::open(one.path().join(name)) {
-                        // More in one value than a reader of the target takes.
-                        println!("{format} {}: {error}", case.name);
-                        unread += 1;
-                        continue;
+                        panic!("{format} {} to {target:?}: {error}", case.name);
                     }
                     by_parts(&again, target, &of(parts), &several.path().join(name));
                     let (one, several) = (files(one.path()), files(several.path()));
@@ -153,7 +150,7 @@ fn a_set_of_parts_is_byte_for_byte_what_one_process_writes() {
             }
         }
     }
-    assert!(sets > 100 && unread < 6, "{sets} {unread}");
+    assert!(sets > 100, "{sets}");
 }
 
 #[test]
