@@ -244,6 +244,7 @@ fn s3(work: &Work) -> Result<(), Stop> {
     Ok(())
 }
 
+// Long since it is one run against a service, step by step.
 fn azure(work: &Work) -> Result<(), Stop> {
     let home = work.target.join("azurite");
     let script = home.join("node_modules/azurite/dist/src/blob/main.js");
