@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use tensor_core::Source;
 
+use crate::json::hex;
 use crate::{Archive, Result};
 
 /// How many places of the data are looked at.
@@ -80,11 +81,6 @@ impl Fingerprint {
     pub(crate) fn finish(self) -> String {
         hex(&self.0.finalize())
     }
-}
-
-/// Bytes in lower-case hex.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Archive {

@@ -134,6 +134,7 @@ pub(crate) fn from_json(json: &Json) -> Value {
     }
 }
 
+/// Bytes in lower-case hex.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

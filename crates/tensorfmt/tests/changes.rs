@@ -8,14 +8,16 @@
     reason = "a test may stop at the first surprise"
 )]
 
+mod watched;
+
 use std::io::{self, Write};
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use tensor_core::SourceError;
 use tensorfmt::convert::{Model, Options, Target, plan};
-use tensorfmt::{Archive, Bytes, DType, Format, ReadOptions, Source, Tensor, WriteOptions};
+use tensorfmt::{Archive, Bytes, DType, Format, ReadOptions, Tensor, WriteOptions};
 use test_data::alloc::CountingAlloc;
+
+use self::watched::Watched;
 
 #[global_allocator]
 static ALLOC: CountingAlloc = CountingAlloc::new();
@@ -24,24 +26,6 @@ const MIB: u64 = 1 << 20;
 
 /// Tensors of the file, each of 2 MiB.
 const COUNT: u64 = 32;
-
-/// Bytes, and which of them were asked for.
-struct Watched {
-    bytes: Bytes,
-    asked: Arc<Mutex<Vec<Range<u64>>>>,
-}
-
-impl Source for Watched {
-    fn size(&self) -> u64 {
-        self.bytes.size()
-    }
-
-    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
-        let mut asked = self.asked.lock().unwrap();
-        asked.push(offset..offset + out.len() as u64);
-        self.bytes.read_into(offset, out)
-    }
-}
 
 /// Counts what is written.
 #[derive(Default)]

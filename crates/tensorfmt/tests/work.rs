@@ -15,12 +15,16 @@
     reason = "a test may stop at the first surprise"
 )]
 
+mod watched;
+
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use tensor_core::{SourceError, TensorSpec};
-use tensorfmt::{Archive, Bytes, DType, Format, Shape, Source, Tensor};
+use tensor_core::TensorSpec;
+use tensorfmt::{Archive, Bytes, DType, Format, Shape, Tensor};
 use test_data::alloc::CountingAlloc;
+
+use self::watched::Watched;
 
 #[global_allocator]
 static ALLOC: CountingAlloc = CountingAlloc::new();
@@ -30,24 +34,6 @@ const COUNT: usize = 10_000;
 
 /// Bytes of each.
 const LEN: usize = 64;
-
-/// Bytes, and which of them were asked for.
-struct Watched {
-    bytes: Bytes,
-    asked: Arc<Mutex<Vec<Range<u64>>>>,
-}
-
-impl Source for Watched {
-    fn size(&self) -> u64 {
-        self.bytes.size()
-    }
-
-    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
-        let mut asked = self.asked.lock().unwrap();
-        asked.push(offset..offset + out.len() as u64);
-        self.bytes.read_into(offset, out)
-    }
-}
 
 fn file(format: Format) -> Vec<u8> {
     macro_rules! build {

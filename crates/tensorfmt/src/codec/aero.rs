@@ -13,6 +13,7 @@ use tensor_core::{DType, FileId, Misfit, Order, Parts, Patch, Source, Value, Wri
 use super::{
     About, Capabilities, Describe, DescribeEntry, Native, Prepared, SetPart, Write, one_file,
 };
+use crate::json::hex;
 use crate::convert::record::Record;
 use crate::convert::{Loss, LossKind, Model, ModelTensor, Options, Unreadable, shrinking};
 use crate::format::looks_like;
@@ -85,11 +86,7 @@ impl Describe for Archive {
     }
 
     fn facts(&self) -> Vec<(&'static str, Value)> {
-        let uuid: String = self
-            .uuid()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let uuid = hex(self.uuid());
         let chunks = self.chunks().iter().map(describe).collect();
         vec![("uuid", uuid.into()), ("chunks", Value::List(chunks))]
     }
@@ -193,8 +190,7 @@ impl<'a> DescribeEntry<'a> for Entry<'a> {
     fn extras(self) -> Vec<(&'static str, Value)> {
         let mut extras = vec![("shard_id", self.shard_id().into())];
         if let Some(hash) = self.hash_b3() {
-            let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-            extras.push(("hash_b3", hash.into()));
+            extras.push(("hash_b3", hex(hash).into()));
         }
         if let Some(id) = self.quant_id() {
             extras.push((QUANT_ID, id.into()));

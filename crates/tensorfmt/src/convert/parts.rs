@@ -11,7 +11,8 @@ use tensor_core::{FileError, FileId, FileSource, Notice, SinkError, Source, Writ
 use super::receipt::{Receipt, ends};
 use super::{Model, ModelTensor, Options, Plan, Target};
 use crate::codec::Prepared;
-use crate::fingerprint::{Fingerprint, hex};
+use crate::fingerprint::Fingerprint;
+use crate::json::hex;
 use crate::part::split;
 use crate::{Error, Part, Result};
 

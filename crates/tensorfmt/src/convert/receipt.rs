@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use tensor_core::Source;
 
 use super::Target;
-use crate::fingerprint::hex;
+use crate::json::hex;
 use crate::{Part, Result};
 
 /// How the name of a receipt ends, after that of the part's file.

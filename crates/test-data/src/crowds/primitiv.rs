@@ -38,7 +38,7 @@ pub(super) fn ones(count: usize) -> Made {
         file.u8(0xC4).u8(4).u32(0);
         uint(&mut file, 0);
     }
-    single("model", file.into_vec()).with_own()
+    single("model", file.into_vec())
 }
 
 pub(super) fn stats(count: usize) -> Made {
