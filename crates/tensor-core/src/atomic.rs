@@ -1,3 +1,4 @@
+mod early;
 mod keep;
 mod leftovers;
 mod patching;
@@ -7,12 +8,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use early::Early;
 pub use leftovers::Leftover;
 pub(crate) use patching::open_to_patch;
 use place::{Links, Place};
 use tempfile::{Builder, NamedTempFile, TempPath};
 
-use crate::codec::{Output, Ticker, TransferError};
+use crate::codec::{Output, Ticker, TransferError, WINDOW};
 use crate::{FileError, FileId, Notice, SinkError, Source, WriteOptions};
 
 /// Small pieces are gathered to this size; larger ones go straight through.
@@ -94,6 +96,7 @@ const BUFFER: usize = 256 << 10;
 pub struct AtomicFile {
     target: PathBuf,
     writer: BufWriter<File>,
+    early: Early,
     /// `None` where the target itself is written.
     temporary: Option<TempPath>,
     durable: bool,
@@ -191,6 +194,7 @@ impl AtomicFile {
         Ok(Self {
             target: place.path,
             writer: BufWriter::with_capacity(BUFFER, file),
+            early: Early::default(),
             temporary,
             // A device or a pipe has nothing to flush to.
             durable: options.durable && place.regular,
@@ -245,6 +249,7 @@ impl AtomicFile {
         let Self {
             target,
             writer,
+            mut early,
             temporary,
             durable,
             create_new,
@@ -254,6 +259,7 @@ impl AtomicFile {
         let file = writer
             .into_inner()
             .map_err(|error| fail(error.into_error()))?;
+        early.finish().map_err(fail)?;
         if durable {
             file.sync_all().map_err(fail)?;
         }
@@ -373,7 +379,24 @@ impl SealedFile {
 
 impl Output for AtomicFile {
     fn put(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
-        let result = self.writer.write_all(bytes);
+        let Self {
+            writer,
+            early,
+            durable,
+            ..
+        } = self;
+        // In windows: for one large write the system looks for memory in one piece, which can take longer than
+        // the write.
+        let result = bytes.chunks(WINDOW).try_for_each(|piece| {
+            writer.write_all(piece)?;
+            match durable {
+                true => early.wrote(piece.len(), || {
+                    let file = writer.get_ref().try_clone()?;
+                    Ok(move || file.sync_data())
+                }),
+                false => Ok(()),
+            }
+        });
         result.map_err(|error| SinkError::File(FileError::new(&self.target, error)))
     }
 }

@@ -24,18 +24,18 @@ const PIECE: usize = 1 << 20;
 /// fastest in `source`, to the other end. On several threads where the box is large, and for one
 /// alone on this one.
 pub(super) fn scatter(source: &[u8], base: usize, axes: &[Axis], size: usize, out: &mut [u8]) {
-    let Some((rows, rest)) = axes.split_first() else {
+    let Some((&rows, rest)) = axes.split_first() else {
         return;
     };
     let row = rows.to.saturating_mul(size).max(1);
-    let piece = PIECE
-        .div_ceil(row)
-        .max(LINE / size.max(1))
-        .saturating_mul(row);
+    // As many rows as a block has, or half of what there is, in lines of the source that no other thread needs.
+    let line = LINE / size.max(1);
+    let half = rows.count.div_ceil(2).next_multiple_of(line.max(1));
+    let piece = PIECE.div_ceil(row).max(half.min(WIDE * line));
     let moved = |start: usize, out: &mut [u8]| {
         let first = start / row;
         let count = out.len().div_ceil(row).min(rows.count - first);
-        let rows = Axis { count, ..*rows };
+        let rows = Axis { count, ..rows };
         let base = base + first * rows.from;
         match size {
             1 => Tiles::<1, 64>::new(source, out).scatter(base, rows, rest),
@@ -46,7 +46,7 @@ pub(super) fn scatter(source: &[u8], base: usize, axes: &[Axis], size: usize, ou
         }
         Ok::<(), core::convert::Infallible>(())
     };
-    let Ok(()) = parallel::fill(0, out, piece, moved);
+    let Ok(()) = parallel::fill(0, out, piece.saturating_mul(row), moved);
 }
 
 /// Elements of `N` bytes, `T` of which fill a cache line. In tiles of `T` times `T` each line is read
@@ -86,22 +86,27 @@ impl<'a, const N: usize, const T: usize> Tiles<'a, N, T> {
     }
 
     /// The axes that are fastest in the source together are rows, those that are fastest in the result
-    /// columns, until both are long enough for lines; what is left in the middle goes slowest.
+    /// columns, until both are long enough for lines, and on as long as these have no gap; what is left in
+    /// the middle goes slowest.
     fn scatter(&mut self, base: usize, rows: Axis, rest: &[Axis]) {
         let mut axes = alloc::vec![rows];
         axes.extend_from_slice(rest);
         let enough = WIDE * T;
+        let is_short = |len: usize, step: usize| len < T || len < enough && step == len;
         let mut last = axes.len();
         let mut width = 1;
-        while last > 1 && width < enough {
+        while let Some(&axis) = axes
+            .get(last - 1)
+            .filter(|axis| last > 1 && is_short(width, axis.to))
+        {
             last -= 1;
-            width *= axes.get(last).map_or(1, |axis| axis.count);
+            width *= axis.count;
         }
         let (left, columns) = axes.split_at(last);
         let mut first = 0;
         let mut height = 1;
-        while first < left.len() && height < enough {
-            height *= left.get(first).map_or(1, |axis| axis.count);
+        while let Some(axis) = left.get(first).filter(|axis| is_short(height, axis.from)) {
+            height *= axis.count;
             first += 1;
         }
         let (rows, middle) = left.split_at(first);
@@ -122,15 +127,21 @@ impl<'a, const N: usize, const T: usize> Tiles<'a, N, T> {
         let mut rows = Places::new(rows);
         let mut columns = Places::new(&columns);
         while rows.fill(BAND) {
+            let rows: Vec<Lines<'_>> = rows
+                .band
+                .chunks(enough)
+                .map(|places| Lines::new(places, |place| place.from))
+                .collect();
             columns.restart();
             // A band at a time of what fills few lines, so that what lies beside them in the source is
             // met while they are in the cache.
             while columns.fill(enough) {
+                let columns = Lines::new(&columns.band, |place| place.to);
                 let mut middle = Places::new(middle);
                 while middle.fill(BAND) {
                     for &at in &middle.band {
-                        for rows in rows.band.chunks(enough) {
-                            self.block(base + at.from, at.to, rows, &columns.band);
+                        for rows in &rows {
+                            self.block(base + at.from, at.to, rows, &columns);
                         }
                     }
                 }
@@ -162,24 +173,19 @@ impl<'a, const N: usize, const T: usize> Tiles<'a, N, T> {
 
     /// Moves a block of up to `WIDE` lines by as many: in, turned over tile by tile, and out, so that
     /// both sides are met in runs that are as long as the block.
-    fn block(&mut self, from: usize, to: usize, rows: &[Place], columns: &[Place]) {
-        let runs = is_run(rows, |row| row.from);
-        for (line, column) in self.before.chunks_exact_mut(WIDE).zip(columns) {
-            let line = line.as_flattened_mut();
-            let from = from + column.from + rows.first().map_or(0, |row| row.from);
-            let run = self.source.get(from..from + rows.len());
-            match (run, line.get_mut(..rows.len())) {
-                (Some(run), Some(line)) if runs => line.copy_from_slice(run),
-                (_, line) => {
-                    for (slot, row) in line.unwrap_or_default().iter_mut().zip(rows) {
-                        let from = from + row.from - rows.first().map_or(0, |row| row.from);
-                        *slot = self.source.get(from).copied().unwrap_or([0; N]);
-                    }
-                }
+    fn block(&mut self, from: usize, to: usize, rows: &Lines<'_>, columns: &Lines<'_>) {
+        for (line, column) in self.before.chunks_exact_mut(WIDE).zip(columns.places) {
+            let mut line = line.as_flattened_mut();
+            for run in &rows.runs {
+                let source = self.source.get(from + column.from + run.start..);
+                let source = source.unwrap_or_default();
+                let (to, rest) = line.split_at_mut_checked(run.len).unwrap_or_default();
+                copy(to, source);
+                line = rest;
             }
         }
-        for down in 0..columns.len().div_ceil(T) {
-            for right in 0..rows.len().div_ceil(T) {
+        for down in 0..columns.places.len().div_ceil(T) {
+            for right in 0..rows.places.len().div_ceil(T) {
                 let tiles = self
                     .before
                     .get(down * T * WIDE + right..)
@@ -196,30 +202,53 @@ impl<'a, const N: usize, const T: usize> Tiles<'a, N, T> {
                 }
             }
         }
-        let runs = is_run(columns, |column| column.to);
-        for (line, row) in self.after.chunks_exact(WIDE).zip(rows) {
-            let line = line.as_flattened();
-            let to = to + row.to;
-            let first = to + columns.first().map_or(0, |column| column.to);
-            let run = self.out.get_mut(first..first + columns.len());
-            match (run, line.get(..columns.len())) {
-                (Some(run), Some(line)) if runs => run.copy_from_slice(line),
-                (_, line) => {
-                    for (element, column) in line.unwrap_or_default().iter().zip(columns) {
-                        if let Some(slot) = self.out.get_mut(to + column.to) {
-                            *slot = *element;
-                        }
-                    }
-                }
+        for (line, row) in self.after.chunks_exact(WIDE).zip(rows.places) {
+            let mut line = line.as_flattened();
+            for run in &columns.runs {
+                let out = self.out.get_mut(to + row.to + run.start..);
+                let out = out.unwrap_or_default();
+                let (from, rest) = line.split_at_checked(run.len).unwrap_or_default();
+                copy(out, from);
+                line = rest;
             }
         }
     }
 }
 
-/// Whether places follow each other without a gap.
-fn is_run(places: &[Place], of: impl Fn(&Place) -> usize) -> bool {
-    let ends = places.first().zip(places.last());
-    ends.is_some_and(|(first, last)| of(last) - of(first) == places.len() - 1)
+/// Copies what both have room for.
+fn copy<T: Copy>(to: &mut [T], from: &[T]) {
+    /// Elements that are worth a call.
+    const WORTH: usize = 9;
+    let len = to.len().min(from.len());
+    match (to.get_mut(..len), from.get(..len)) {
+        (Some(to), Some(from)) if len >= WORTH => to.copy_from_slice(from),
+        _ => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
+    }
+}
+
+/// Rows or columns of a block, and how many of them follow each other without a gap on the side where
+/// each of them is an element of every line.
+struct Lines<'a> {
+    places: &'a [Place],
+    runs: Vec<Run>,
+}
+
+/// Where a run starts, and how many elements it has.
+struct Run {
+    start: usize,
+    len: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn new(places: &'a [Place], of: impl Fn(&Place) -> usize) -> Self {
+        let runs = places.chunk_by(|place, next| of(place) + 1 == of(next));
+        let run = |run: &[Place]| Run {
+            start: run.first().map_or(0, &of),
+            len: run.len(),
+        };
+        let runs = runs.map(run).collect();
+        Self { places, runs }
+    }
 }
 
 /// The other order of a square of elements, whose lines are each `WIDE` lines apart.

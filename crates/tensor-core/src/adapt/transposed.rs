@@ -18,16 +18,16 @@ const STRIPE: usize = 24 << 20;
 const HELD: usize = 8 << 20;
 
 /// A gap of up to this many bytes is read and dropped, since one more call would cost more.
-const GAP: u64 = 2048;
+const GAP: u64 = 4096;
 
-/// Bytes of a cache line.
-const LINE: usize = 64;
+/// Bytes of the result that are next to each other, two cache lines: in shorter runs memory is written slower.
+const LINE: usize = 128;
 
 /// The other order of a dense tensor's elements: column-major bytes as row-major ones of the same
 /// dims, or the reverse.
 ///
 /// Over memory the bytes are gathered in place. Over anything else parts of the source are held, of
-/// 8 MiB at most, and read in the longest runs that a window of the result allows; a walk in windows of
+/// 4 MiB at most, and read in the longest runs that a window of the result allows; a walk in windows of
 /// [`window`](Source::window) keeps those long.
 ///
 /// ```
