@@ -610,7 +610,7 @@ impl Builder {
             let Some(draft) = draft.filter(|_| sink.get_mut().can_rewrite()) else {
                 return self.write(&self.layout(&shards, options)?, sink, options);
             };
-            let layout = self.write_draft(&shards, &draft, sink, options)?;
+            let layout = self.write_draft(&shards, draft, sink, options)?;
             let end = layout.header.string_table_offset + layout.header.string_table_length;
             let file = sink.get_mut();
             file.rewrite(0, &layout.control(end)?)?;
@@ -649,7 +649,7 @@ impl Builder {
     fn write_draft<O: Output>(
         &self,
         shards: &[Shard],
-        draft: &FileLayout,
+        draft: FileLayout,
         sink: &mut Sink<O>,
         options: &WriteOptions<'_>,
     ) -> Result<FileLayout> {
@@ -663,6 +663,8 @@ impl Builder {
             };
             hashed.push(self.put_hashed(joined, sink, options.threads, &ticker)?);
         }
+        // Two layouts of very many tensors would be held at once.
+        drop(draft);
         self.layout_with(shards, true, hashed)
     }
 

@@ -25,6 +25,9 @@ pub(crate) struct Index {
     /// What readers tolerate, but the format's text doesn't say.
     pub(crate) oddities: Vec<&'static str>,
     metadata_names: NameTable,
+    /// Bytes of memory beyond the size of the file.
+    #[cfg(feature = "std")]
+    pub(crate) overhead: u64,
 }
 
 /// The tensors of an index: a small record of each, and in blocks what they share or seldom have.
@@ -97,7 +100,7 @@ impl Index {
         let copied = source.contiguous().is_none();
         let mut parser = Parser::new(text, size, data_start, copied, &options.limits);
         parser.header()?;
-        let (mut tensors, metadata, oddities) = parser.into_parts();
+        let (mut tensors, metadata, oddities, overhead) = parser.into_parts();
         check_tiling(&tensors, data_start, size.saturating_sub(data_start))?;
         let metadata_names = NameTable::of(&metadata, MetaEntry::key).map_err(|duplicate| {
             let at = At::new(PREFIX, METADATA).entry(duplicate.second as u64);
@@ -122,6 +125,8 @@ impl Index {
             data_start,
             oddities,
             metadata_names,
+            #[cfg(feature = "std")]
+            overhead,
         })
     }
 

@@ -3,6 +3,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use tensor_core::Value;
+use tensor_core::codec::NameTable;
 
 use crate::json;
 
@@ -25,6 +26,16 @@ pub struct MetaEntry {
 }
 
 impl MetaEntry {
+    /// Bytes that a pair of such lengths takes in a list that is found by its keys.
+    pub(crate) fn memory(key: usize, value: usize) -> u64 {
+        // Texts on the heap take 16 bytes more than they have, a list that grows twice its own.
+        let fixed = (size_of::<Self>() as u64).saturating_mul(2);
+        let text = (key as u64).saturating_add(value as u64);
+        fixed
+            .saturating_add(NameTable::MEMORY + 32)
+            .saturating_add(text)
+    }
+
     /// The key.
     #[must_use]
     pub fn key(&self) -> &str {

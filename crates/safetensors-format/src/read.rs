@@ -206,6 +206,12 @@ impl Archive {
         self.source.size()
     }
 
+    /// Bytes of memory that the list of tensors and the metadata take beyond that.
+    #[cfg(feature = "std")]
+    pub(crate) fn overhead(&self) -> u64 {
+        self.index.overhead
+    }
+
     /// The file that is read, `None` where the bytes come from elsewhere.
     #[must_use]
     pub fn file(&self) -> Option<&tensor_core::FileId> {

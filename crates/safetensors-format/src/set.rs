@@ -1,5 +1,6 @@
 //! Models in several files: an index, and the shards that it names.
 
+mod account;
 mod index;
 mod odd;
 mod write;
@@ -19,6 +20,7 @@ use tensor_core::{
     UsageError, Value, VerifyOptions,
 };
 
+use self::account::Account;
 use self::index::SetIndex;
 use self::odd::{metadata_of, strays, total_size};
 use crate::index::place;
@@ -594,21 +596,27 @@ impl Reading<'_> {
     fn shards(&mut self) -> Result<Vec<Shard>> {
         let pool = FilePool::new(OPEN);
         let mut shards = Vec::new();
+        let (mut options, mut account) = (self.options.clone(), Account::default());
         for (name, tensors) in self.index.shards.iter().zip(&self.index.tensors) {
+            options.limits.max_index_overhead_bytes = account.left(&self.options.limits);
             let (path, opened) = match self.parts {
                 None => {
                     let path = self.path.with_file_name(&**name);
-                    let opened = open(&pool, &path, *tensors, self.options);
+                    let opened = open(&pool, &path, *tensors, &options);
                     (path, opened)
                 }
                 Some(parts) => {
-                    let opened = open_elsewhere(parts, name, *tensors, self.options);
+                    let opened = open_elsewhere(parts, name, *tensors, &options);
                     (parts.shown(name).into(), opened)
                 }
             };
             let archive = match opened {
-                Ok(archive) => Some(archive),
+                Ok(archive) => {
+                    account.take(&archive);
+                    Some(archive)
+                }
                 Err(error) => {
+                    let error = account.named(error, &self.options.limits);
                     self.fault(in_file(error, &path))?;
                     None
                 }

@@ -10,6 +10,7 @@ use tensor_core::{At, Bytes, DType, FileId, Item, Outcome, Source, SourceError, 
 
 use crate::checksum::{Checksum, Hasher};
 use crate::encoding::Encoding;
+use crate::read::Stored;
 use crate::tensors::Obstacle;
 use crate::verify::{compared, outcome_of};
 use crate::{Archive, Entry, Error, Result, Rule, Unsupported, v2};
@@ -76,19 +77,19 @@ enum Parts {
 
 impl Archive {
     /// The decoded bytes of an entry of generation 2, with the rules that its type has.
-    pub(crate) fn checked_source(&self, entry: Entry<'_>, decoded: u64) -> Result<Arc<dyn Source>> {
+    pub(crate) fn checked(&self, entry: Entry<'_>, decoded: u64) -> Result<Stored> {
+        let bools = entry.dtype() == Some(DType::Bool);
         let inner: Arc<dyn Source> = match self.parts(entry, decoded)? {
+            Parts::Raw(window) if !bools => return Ok(Stored::Raw(window)),
             Parts::Raw(window) => Arc::new(window),
             #[cfg(feature = "zstd")]
             Parts::Seekable(seekable) => Arc::new(seekable),
         };
-        Ok(match entry.dtype() {
-            Some(DType::Bool) => Arc::new(CheckedBools {
-                inner,
-                at: entry.at("data"),
-            }),
-            _ => inner,
-        })
+        let at = entry.at("data");
+        Ok(Stored::Checked(match bools {
+            true => Arc::new(CheckedBools { inner, at }),
+            false => inner,
+        }))
     }
 
     /// The decoded bytes, whatever they mean.

@@ -523,7 +523,7 @@ impl Archive {
         };
         #[cfg(feature = "generations")]
         if self.generation() == Generation::V2 {
-            return Ok((dtype, Stored::Checked(self.checked_source(entry, decoded)?)));
+            return Ok((dtype, self.checked(entry, decoded)?));
         }
         let range = entry.range();
         let window = Window::new(self.source.clone(), range)?;

@@ -166,7 +166,10 @@ impl Builder {
 /// One zstd frame with its content size, as the reference writes it.
 #[cfg(feature = "zstd")]
 pub(super) fn compress(bytes: &[u8], level: i32) -> Option<Vec<u8>> {
-    zstd::bulk::compress(bytes, level).ok()
+    let mut frame = zstd::bulk::compress(bytes, level).ok()?;
+    // It has room for bytes that don't compress.
+    frame.shrink_to_fit();
+    Some(frame)
 }
 
 #[cfg(not(feature = "zstd"))]

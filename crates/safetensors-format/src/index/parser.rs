@@ -68,8 +68,10 @@ impl<'a> Parser<'a> {
     }
 
     /// What was read: the tensors, the metadata, and what readers tolerate.
-    pub(super) fn into_parts(self) -> (Tensors, Vec<MetaEntry>, Vec<&'static str>) {
-        (self.tensors, self.metadata, self.oddities)
+    /// What was found, and the bytes of memory that it takes beyond the size of the file.
+    pub(super) fn into_parts(self) -> (Tensors, Vec<MetaEntry>, Vec<&'static str>, u64) {
+        let overhead = self.memory().saturating_sub(self.size);
+        (self.tensors, self.metadata, self.oddities, overhead)
     }
 
     fn data_len(&self) -> u64 {
@@ -126,15 +128,20 @@ impl<'a> Parser<'a> {
     /// Counts memory, and fails where it is more than the list may take.
     fn take(&mut self, more: u64) -> Result<()> {
         self.memory = self.memory.saturating_add(more);
-        // The records are in memory together with the header, then with the table of names.
-        let records = self.room.saturating_mul(RECORD);
-        let table = self.room.saturating_mul(TABLE);
-        let memory = records.saturating_add(table.max(self.copy));
-        let memory = memory.saturating_add(self.memory).saturating_add(self.text);
+        let memory = self.memory();
         check_index_memory(memory)?;
         let max = self.limits.max_index_overhead_bytes;
         let value = memory.saturating_sub(self.size);
         self.within("max_index_overhead_bytes", value, max)
+    }
+
+    /// Bytes that were counted so far.
+    fn memory(&self) -> u64 {
+        // The records are in memory together with the header, then with the table of names.
+        let records = self.room.saturating_mul(RECORD);
+        let table = self.room.saturating_mul(TABLE);
+        let memory = records.saturating_add(table.max(self.copy));
+        memory.saturating_add(self.memory).saturating_add(self.text)
     }
 
     fn within(&self, limit: &'static str, value: u64, max: u64) -> Result<()> {
@@ -282,14 +289,7 @@ impl<'a> Parser<'a> {
             };
             let count = (self.metadata.len() as u64).saturating_add(1);
             self.within("max_metadata_count", count, self.limits.max_metadata_count)?;
-            // Texts on the heap take 16 bytes more than they have, a list that grows twice its own.
-            let fixed = (size_of::<MetaEntry>() as u64).saturating_mul(2);
-            let text = (key.raw.len() as u64).saturating_add(value.raw.len() as u64);
-            self.take(
-                fixed
-                    .saturating_add(NameTable::MEMORY + 32)
-                    .saturating_add(text),
-            )?;
+            self.take(MetaEntry::memory(key.raw.len(), value.raw.len()))?;
             self.metadata.push(MetaEntry {
                 key: plain(key),
                 value: plain(value),
