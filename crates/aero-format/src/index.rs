@@ -201,8 +201,10 @@ impl Index {
         let structure = |fault| Error::invalid(rule_of(fault, Rule::TidxShape), at);
         let mut seen = false;
         let reserved = usize::try_from(ahead.reserved()).unwrap_or(usize::MAX);
-        for _ in 0..decode(ahead, depth, |decoder| decoder.map().map_err(structure))? {
-            let tensors = decode(ahead, depth, |decoder| {
+        for _ in 0..decode(ahead, (depth, at), |decoder| {
+            decoder.map().map_err(structure)
+        })? {
+            let tensors = decode(ahead, (depth, at), |decoder| {
                 let key = decoder.key().map_err(structure)?;
                 Ok(key == Some("tensors"))
             })?;
@@ -210,17 +212,21 @@ impl Index {
                 return Err(Error::invalid(Rule::TidxDuplicateKey, at));
             }
             if !tensors {
-                decode(ahead, depth, |decoder| decoder.skip().map_err(structure))?;
+                decode(ahead, (depth, at), |decoder| {
+                    decoder.skip().map_err(structure)
+                })?;
                 continue;
             }
             seen = true;
-            let count = decode(ahead, depth, |decoder| decoder.list().map_err(structure))?;
+            let count = decode(ahead, (depth, at), |decoder| {
+                decoder.list().map_err(structure)
+            })?;
             // At most as many as fit into the bytes that remain, whatever the list says.
             self.tensors.reserve(count.min(reserved / MIN_TENSOR));
             let mut extras = 0u64;
             for ordinal in 0..count {
                 let at = At::new(chunk.offset, "tensors").entry(ordinal as u64);
-                let more = decode(ahead, depth, |decoder| {
+                let more = decode(ahead, (depth, at), |decoder| {
                     self.parse_tensor(decoder, ordinal, limits, at)
                 })?;
                 extras = extras.saturating_add(more);
@@ -385,7 +391,7 @@ impl Index {
 /// Decodes what comes next, from as many bytes as that takes.
 fn decode<T>(
     ahead: &mut Ahead<'_>,
-    depth: u32,
+    (depth, at): (u32, At),
     mut read: impl FnMut(&mut Decoder<'_>) -> Result<T>,
 ) -> Result<T> {
     loop {
@@ -394,6 +400,7 @@ fn decode<T>(
         let result = read(&mut decoder);
         if result.is_ok() || !decoder.is_short() {
             let used = decoder.position();
+            let result = result.map_err(|error| decoder.named(error, at));
             ahead.used(used);
             return result;
         }

@@ -78,7 +78,9 @@ pub(crate) fn parse_ihsh(bytes: &[u8], at: At, limits: &Limits) -> Result<Option
         }
         Ok(())
     };
-    parse().map_err(|_| wrong())?;
+    if parse().is_err() {
+        return Err(decoder.named(wrong(), at));
+    }
     // Zeros fill the payload up.
     if bytes
         .get(decoder.position()..)
@@ -162,7 +164,9 @@ pub(crate) fn parse_phsh(
         }
         Ok::<(), crate::msgpack::Fault>(())
     };
-    parse().map_err(|_| wrong())?;
+    if parse().is_err() {
+        return Err(decoder.named(wrong(), at));
+    }
     if !decoder.is_at_end() || name != Some(shard) {
         return Err(wrong());
     }

@@ -88,7 +88,7 @@ const JSON_ITEM: u64 = 160;
 const JSON_OBJECT: u64 = 640;
 
 /// The deepest that a value may nest.
-const MAX_DEPTH: u32 = 1000;
+pub(crate) const MAX_DEPTH: u32 = 1000;
 
 impl Limits {
     /// How deep MessagePack may nest, by the limit and by what a stack has room for.

@@ -8,7 +8,10 @@ use core::ops::Range;
 
 use rmp::Marker;
 use rmp::encode::buffer::ByteBuf;
-use tensor_core::Value;
+use tensor_core::{At, LimitExceeded, Value};
+
+use crate::Error;
+use crate::limits::MAX_DEPTH;
 
 /// What is wrong with the bytes; the caller knows where they are in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +47,8 @@ pub(crate) struct Decoder<'a> {
     beyond: u64,
     /// Whether one of those was wanted.
     short: bool,
+    /// Whether a value nests deeper than is read.
+    deep: bool,
 }
 
 impl<'a> Decoder<'a> {
@@ -59,12 +64,28 @@ impl<'a> Decoder<'a> {
             max_depth,
             beyond,
             short: false,
+            deep: false,
         }
     }
 
     /// Whether a fault is no more than that the bytes to decode are not all here.
     pub(crate) fn is_short(&self) -> bool {
         self.short
+    }
+
+    /// The error of a fault, `error` but for values that nest deeper than is read: those may be well-formed.
+    pub(crate) fn named(&self, error: Error, at: At) -> Error {
+        // No limit goes further than a stack.
+        if !self.deep || self.max_depth >= MAX_DEPTH {
+            return error;
+        }
+        let max = u64::from(self.max_depth);
+        Error::Limit(LimitExceeded {
+            limit: "max_value_depth",
+            value: max.saturating_add(1),
+            max,
+            at,
+        })
     }
 
     /// The bytes from a position up to the current one.
@@ -289,6 +310,7 @@ impl<'a> Decoder<'a> {
             };
             if inner > 0 {
                 if levels.len() >= self.max_depth as usize {
+                    self.deep = true;
                     return Err(Fault::Malformed);
                 }
                 levels.push(inner);
@@ -312,7 +334,10 @@ impl<'a> Decoder<'a> {
     /// A value of any kind; extension types are their bytes.
     pub(crate) fn value(&mut self) -> Result<Value> {
         // A look ahead bounds the depth before anything recurses.
-        self.clone().skip()?;
+        let mut ahead = self.clone();
+        let result = ahead.skip();
+        (self.short, self.deep) = (ahead.short, ahead.deep);
+        result?;
         self.value_inside()
     }
 

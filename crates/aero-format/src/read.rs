@@ -544,7 +544,7 @@ impl Archive {
         let mut decoder = Decoder::new(&bytes, self.options.limits.value_depth());
         match decode(&mut decoder, at)? {
             Ok(value) if decoder.is_at_end() => Ok(value),
-            _ => Err(Error::invalid(Rule::MessagePack, at)),
+            _ => Err(decoder.named(Error::invalid(Rule::MessagePack, at), at)),
         }
     }
 

@@ -991,7 +991,7 @@ fn bad_messagepack() -> Vec<Case> {
             "a bin of 2^32-1 bytes",
             map(&[("x", vec![0xC6, 0xFF, 0xFF, 0xFF, 0xFF])]),
         ),
-        case("deep", malformed, "5000 lists in each other", deep),
+        case("deep", "max_value_depth", "5000 lists in each other", deep),
         case("list", structure, "a list", list(&[])),
         case("nil", structure, "nil", vec![0xC0]),
         case("no_tensors", structure, "no pair", map(&[])),
@@ -1035,7 +1035,7 @@ fn bad_messagepack() -> Vec<Case> {
         ),
         Case::reject(
             "manifest_deep",
-            malformed,
+            "max_value_depth",
             "5000 lists in each other in a manifest",
             file(&[manifest([vec![0x91; 5000], vec![0xC0]].concat())]),
         ),

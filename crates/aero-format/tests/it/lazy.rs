@@ -125,6 +125,13 @@ fn a_value_nests_as_deep_as_a_reader_goes_and_no_deeper() {
     let entry = archive.entry("w").unwrap();
     assert_eq!(archive.extra(entry), [("deep".to_owned(), value)]);
 
+    // A file that nests deeper than is asked for isn't called malformed.
+    let mut options = ReadOptions::default();
+    options.limits.max_value_depth = deepest - 1;
+    let bytes = builder.to_vec().unwrap();
+    let error = Archive::from_source(Bytes::from(bytes), &options).unwrap_err();
+    assert_eq!(error.rule_id(), Some("max_value_depth"), "{error}");
+
     let deeper = nested(usize::try_from(deepest).unwrap() + 1);
     let error = TensorOptions::new().with_extra("deep", deeper).unwrap_err();
     let said = "the value of \"deep\" nests 65 levels deep; readers of AERO go 64 levels";
