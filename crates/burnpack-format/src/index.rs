@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use tensor_core::codec::{Cursor, NameTable};
 use tensor_core::{At, LimitExceeded, Source, Truncated};
 
-use self::parser::{Contents, GenerationSigns, Parser};
+use self::parser::{Contents, GenerationSigns, Memory, Parser};
 pub(crate) use self::tensors::{Record, Tensors};
 use crate::generation::Generation;
 use crate::layout::{ALIGN, Evidence, Header, Layout};
@@ -41,6 +41,8 @@ impl Index {
         let size = source.size();
         let metadata_end = metadata_end(source, options)?;
         let metadata = source.read(Header::SIZE..metadata_end)?;
+        let copied = source.contiguous().is_none();
+        let memory = Memory::new(size, if copied { metadata_end } else { 0 });
         let Contents {
             mut tensors,
             metadata: pairs,
@@ -49,7 +51,7 @@ impl Index {
             span,
             metadata_names,
             scalar_names,
-        } = Parser::parse(&metadata, options.limits)?;
+        } = Parser::parse(&metadata, options.limits, memory)?;
         // Where it was read from a file its memory is freed before the next steps need it.
         drop(metadata);
         tensors.shrink();

@@ -22,23 +22,44 @@
 /// use burnpack_format::Limits;
 ///
 /// let mut limits = Limits::default();
-/// assert!(limits.set("max_tensor_count", 10_000_000));
-/// assert_eq!(limits.max_tensor_count, 10_000_000);
+/// assert!(limits.set("max_tensor_count", 20_000_000));
+/// assert_eq!(limits.max_tensor_count, 20_000_000);
 /// assert!(!limits.set("max_nonsense", 1)); // see `Limits::NAMES`
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of CBOR between header and data; 100 MiB.
+    /// Bytes of CBOR between header and data; 1 GiB. Burn itself goes as far as [`READ_BY_BURN`](Self::READ_BY_BURN).
     pub max_metadata_bytes: u64,
-    /// Tensors; 100,000.
+    /// Tensors; ten million, of which Burn reads a hundredth.
     pub max_tensor_count: u64,
     /// Key-value pairs of `metadata`, of `scalars`, and of unknown keys in one map, each; 100,000.
     pub max_metadata_count: u64,
-    /// Dims of all tensors together; two million.
+    /// Dims of all tensors together; 32 million.
     pub max_dim_count: u64,
-    /// Bytes of all names, keys and text values together; 32 MiB.
+    /// Bytes of keys and text values together; 32 MiB.
     pub max_text_bytes: u64,
+    /// Bytes of memory that the list of tensors may take beyond the size of the file; 48 MiB. A tensor takes
+    /// some 70 bytes, its name and its dims, and some 80 in the metadata alone.
+    pub max_index_overhead_bytes: u64,
+}
+
+impl Limits {
+    /// What Burn's own reader has, as far as it knows these limits: 100 MiB of metadata, 100,000 tensors.
+    ///
+    /// ```
+    /// use burnpack_format::Limits;
+    ///
+    /// assert!(Limits::READ_BY_BURN.max_tensor_count < Limits::default().max_tensor_count);
+    /// ```
+    pub const READ_BY_BURN: Self = Self {
+        max_metadata_bytes: 100 << 20,
+        max_tensor_count: 100_000,
+        max_metadata_count: 100_000,
+        max_dim_count: 32_000_000,
+        max_text_bytes: 32 << 20,
+        max_index_overhead_bytes: 48 << 20,
+    };
 }
 
 tensor_core::limits_by_name!(Limits {
@@ -47,16 +68,15 @@ tensor_core::limits_by_name!(Limits {
     max_metadata_count,
     max_dim_count,
     max_text_bytes,
+    max_index_overhead_bytes,
 });
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            max_metadata_bytes: 100 << 20,
-            max_tensor_count: 100_000,
-            max_metadata_count: 100_000,
-            max_dim_count: 2_000_000,
-            max_text_bytes: 32 << 20,
+            max_metadata_bytes: 1 << 30,
+            max_tensor_count: 10_000_000,
+            ..Self::READ_BY_BURN
         }
     }
 }
@@ -87,8 +107,8 @@ pub struct WriteLimits {
 impl Default for WriteLimits {
     fn default() -> Self {
         Self {
-            max_metadata_bytes: 100 << 20,
-            max_tensor_count: 100_000,
+            max_metadata_bytes: Limits::READ_BY_BURN.max_metadata_bytes,
+            max_tensor_count: Limits::READ_BY_BURN.max_tensor_count,
             max_tensor_bytes: 10 << 30,
             max_file_bytes: 100 << 30,
         }

@@ -14,7 +14,7 @@ use tensor_core::{
 use crate::dtype::BoolStore;
 use crate::generation::Generation;
 use crate::index::Index;
-use crate::layout::{ALIGN, Layout};
+use crate::layout::{ALIGN, Header, Layout};
 use crate::meta::{MetaEntry, Scalar, ScalarEntry};
 use crate::quant::QuantGeneration;
 use crate::{BuildError, DTypeCode, Entry, Error, Limits, Result, Unsupported};
@@ -409,6 +409,15 @@ impl Archive {
         if self.index.ambiguous && self.is_zero(self.index.metadata_end, &Ticker::default())? {
             let text =
                 "packed layout by its length alone; it could be an aligned file that lost its end";
+            report.warn(text, options);
+        }
+        let burn = Limits::READ_BY_BURN;
+        let (tensors, metadata) = (self.entries().len(), self.index.metadata_end - Header::SIZE);
+        if tensors as u64 > burn.max_tensor_count || metadata > burn.max_metadata_bytes {
+            let (most, bytes) = (burn.max_tensor_count, burn.max_metadata_bytes);
+            let text = format!(
+                "{tensors} tensors, {metadata} bytes of metadata: Burn reads {most} and {bytes} at the most"
+            );
             report.warn(text, options);
         }
         match self.trailing_bytes() {

@@ -148,7 +148,7 @@ mod tests {
         set!(max_tensor_count: burnpack_format, mag_format, safetensors_format, ztensor_format);
         set!(max_metadata_count: burnpack_format, mag_format, safetensors_format);
         set!(max_metadata_bytes: aero_format, burnpack_format);
-        set!(max_index_overhead_bytes: mag_format, safetensors_format, ztensor_format);
+        set!(max_index_overhead_bytes: burnpack_format, mag_format, safetensors_format, ztensor_format);
         set!(max_value_depth: aero_format, safetensors_format, ztensor_format);
         set!(max_dim_count: burnpack_format, ztensor_format);
     }

@@ -10,7 +10,7 @@ use ciborium_ll::Header as Head;
 use tensor_core::codec::{NameTable, ShapeId};
 use tensor_core::{At, LimitExceeded};
 
-use super::tensors::{Record, Tensors, short};
+use super::tensors::{RECORD, Record, Tensors, short};
 use crate::cbor::{Cbor, Fault, Integer, Parsed, What, fault, is_null};
 use crate::dtype::BoolStore;
 use crate::layout::{ALIGN, Header};
@@ -73,6 +73,42 @@ pub(super) struct Contents {
     pub(super) scalar_names: NameTable,
 }
 
+/// What the list of tensors takes, against the size of the file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Memory {
+    /// Bytes of the file, and of its metadata where they are in memory as well.
+    file: u64,
+    copy: u64,
+    tensors: u64,
+    names: u64,
+    dims: u64,
+}
+
+impl Memory {
+    pub(super) fn new(file: u64, copy: u64) -> Self {
+        let (tensors, names, dims) = (0, 0, 0);
+        Self {
+            file,
+            copy,
+            tensors,
+            names,
+            dims,
+        }
+    }
+
+    /// Bytes beyond those of the file.
+    fn overhead(self) -> u64 {
+        let each = |bytes: u64| self.tensors.saturating_mul(bytes);
+        let kept = each(RECORD as u64)
+            .saturating_add(self.names)
+            .saturating_add(self.dims.saturating_mul(size_of::<u64>() as u64));
+        // The metadata is let go of before names are sorted and put into a table.
+        let sorted = each(NameTable::MEMORY + size_of::<usize>() as u64);
+        let then = sorted.saturating_add(self.names).max(self.copy);
+        kept.saturating_add(then).saturating_sub(self.file)
+    }
+}
+
 /// Reads the metadata in one pass.
 pub(super) struct Parser<'a> {
     pub(super) cbor: Cbor<'a>,
@@ -92,6 +128,7 @@ pub(super) struct Parser<'a> {
     /// Dims that may still be kept.
     dims_left: u64,
     dims: Vec<u64>,
+    memory: Memory,
     /// For errors: the field, and the name of the tensor that is being read.
     field: &'static str,
     tensor: Option<Cow<'a, str>>,
@@ -99,7 +136,7 @@ pub(super) struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     /// Reads all of the metadata.
-    pub(super) fn parse(bytes: &'a [u8], limits: Limits) -> Result<Contents> {
+    pub(super) fn parse(bytes: &'a [u8], limits: Limits, memory: Memory) -> Result<Contents> {
         let mut parser = Self {
             cbor: Cbor::new(bytes),
             limits,
@@ -114,6 +151,7 @@ impl<'a> Parser<'a> {
             text_left: limits.max_text_bytes,
             dims_left: limits.max_dim_count,
             dims: Vec::new(),
+            memory,
             field: "metadata",
             tensor: None,
         };
@@ -276,7 +314,9 @@ impl<'a> Parser<'a> {
                 Head::Text(len) => self.cbor.text(len)?,
                 _ => return fault(Rule::TensorName, start),
             };
-            self.keep(name.len(), start)?;
+            self.memory.tensors = count;
+            self.memory.names = self.memory.names.saturating_add(name.len() as u64);
+            self.check_memory(start)?;
             self.reserve(declared, name.len())?;
             self.tensors.names.push(&name);
             self.tensor = Some(name);
@@ -286,6 +326,13 @@ impl<'a> Parser<'a> {
             self.tensor = None;
         }
         Ok(())
+    }
+
+    /// Refuses a list that takes more than it may.
+    #[inline]
+    fn check_memory(&self, position: usize) -> Parsed<()> {
+        let (value, max) = (self.memory.overhead(), self.limits.max_index_overhead_bytes);
+        at_most("max_index_overhead_bytes", value, max, position)
     }
 
     /// Makes room for a tensor whose name has so many bytes.
@@ -434,6 +481,8 @@ impl<'a> Parser<'a> {
                 None => return beyond("max_dim_count", self.limits.max_dim_count, start),
             }
             self.dims.push(dim);
+            self.memory.dims = self.memory.dims.saturating_add(1);
+            self.check_memory(start)?;
         }
         match self.tensors.shapes.push(&self.dims) {
             Ok(shape) => Ok(shape),

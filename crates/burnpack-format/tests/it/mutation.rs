@@ -1,4 +1,4 @@
-use burnpack_format::{Archive, Error};
+use burnpack_format::{Archive, Bytes, Error, Limits, ReadOptions, VerifyOptions};
 use test_data::{Expect, alloc::CountingAlloc, gate::Gate, mutate};
 
 use crate::judge;
@@ -113,8 +113,13 @@ fn many_small_items_meet_a_limit() {
         ("max_metadata_count", many("metadata", 100_001, pair)),
         ("max_metadata_count", many("scalars", 100_001, scalar)),
     ];
+    // As many as Burn reads; more are read where they don't take more memory than they are worth.
+    let mut options = ReadOptions::default();
+    options.limits = Limits::READ_BY_BURN;
+    options.limits.max_dim_count = 2_000_000;
+    let open = |file: Vec<u8>| Archive::from_source(Bytes::from(file), &options);
     for (limit, file) in files {
-        match Archive::from_bytes(file).unwrap_err() {
+        match open(file).unwrap_err() {
             Error::Limit(exceeded) => assert_eq!(exceeded.limit, limit),
             error => panic!("{limit}: {error}"),
         }
@@ -126,6 +131,46 @@ fn many_small_items_meet_a_limit() {
         ("metadata", many("metadata", 100_000, pair)),
         ("scalars", many("scalars", 100_000, scalar)),
     ] {
-        assert!(Archive::from_bytes(file).is_ok(), "{key}");
+        assert!(open(file).is_ok(), "{key}");
     }
+}
+
+/// A million tensors are read, if the file has as much for each as it takes to list them.
+#[test]
+fn a_million_tensors_of_ordinary_names_are_read() {
+    let descriptor = |at: u64| {
+        let mut bytes = b"\xA3\x65dtype\x62U8\x65shape\x81\x01\x6Cdata_offsets\x82".to_vec();
+        for offset in [at * 256, at * 256 + 1] {
+            bytes.push(0x1B);
+            bytes.extend(offset.to_be_bytes());
+        }
+        bytes
+    };
+    let long = |index: u32| {
+        let name = format!("model.layers.{}.mlp.experts.{index:07}.weight", index % 61);
+        let text = [&[0x78, name.len() as u8][..], name.as_bytes()].concat();
+        [text, descriptor(index.into())].concat()
+    };
+    let mut file = many("tensors", 1_000_000, long);
+    file.resize(file.len() + 256 * 1_000_000, 0);
+    let archive = Archive::from_bytes(file).unwrap();
+    assert_eq!(archive.entries().len(), 1_000_000);
+    let report = archive.verify(&VerifyOptions::default()).unwrap();
+    assert!(!report.has_failed());
+    let said = report
+        .warnings
+        .iter()
+        .any(|text| text.contains("Burn reads 100000"));
+    assert!(said, "{:?}", report.warnings);
+
+    // Empty ones with the shortest of names would take several times their file.
+    let flat = |index| {
+        [
+            name(index),
+            b"\xA3\x65dtype\x62U8\x65shape\x81\0\x6Cdata_offsets\x82\0\0".to_vec(),
+        ]
+        .concat()
+    };
+    let error = Archive::from_bytes(many("tensors", 2_000_000, flat)).unwrap_err();
+    assert_eq!(error.rule_id(), Some("max_index_overhead_bytes"));
 }

@@ -15,8 +15,23 @@ use crate::raw;
 use crate::report::{Bar, Row};
 use crate::time::{Contender, race};
 
-/// Bytes of a tensor of 1024 x 4096 f32.
-const EACH: u64 = 16 << 20;
+/// The dims of a tensor of 16 MiB.
+const DIMS: [u64; 2] = [1024, 4096];
+
+/// What else is transposed: long and thin, many dims, a kernel of a convolution, words of a vocabulary.
+const SHAPES: [&[u64]; 11] = [
+    &[4096, 1024],
+    &[65_536, 64],
+    &[64, 65_536],
+    &[3, 10_000_000],
+    &[10_000_000, 3],
+    &[64, 512, 512],
+    &[512, 64, 512],
+    &[16, 32, 128, 256],
+    &[256, 128, 32, 16],
+    &[512, 512, 3, 3],
+    &[50_257, 768],
+];
 
 /// What Python does for `stats`: the same figures of each tensor, from a map.
 const STATS: &str = r#"
@@ -93,18 +108,31 @@ impl Source for Values {
 }
 
 fn model(settings: &Settings, bytes: u64, copy: &str) -> PathBuf {
-    settings.file(&format!("values-{bytes}{copy}.safetensors"), |path| {
+    shaped(settings, bytes, &DIMS, copy)
+}
+
+/// As many tensors of these dims as `bytes` have room for, one at least.
+fn shaped(settings: &Settings, bytes: u64, dims: &[u64], copy: &str) -> PathBuf {
+    let each = dims.iter().product::<u64>() * 4;
+    let name = format!("values-{bytes}-{}{copy}.safetensors", times(dims));
+    settings.file(&name, |path| {
         let mut builder = Builder::new();
-        let spec = TensorSpec::new(DType::F32, Shape::new(&[1024, 4096]).expect("shape"));
-        for seed in 0..bytes / EACH {
+        let spec = TensorSpec::new(DType::F32, Shape::new(dims).expect("shape"));
+        for seed in 0..(bytes / each).max(1) {
             let name = format!("model.layers.{seed}.mlp.weight");
-            let values: Arc<dyn Source> = Arc::new(Values { len: EACH, seed });
+            let values: Arc<dyn Source> = Arc::new(Values { len: each, seed });
             builder
                 .deferred(name, spec.clone(), values)
                 .expect("tensor");
         }
         builder.write_file_with(path, &no_sync()).expect("write");
     })
+}
+
+/// Dims as people write them.
+fn times(dims: &[u64]) -> String {
+    let dims: Vec<String> = dims.iter().map(u64::to_string).collect();
+    dims.join("x")
 }
 
 /// What a process is given: arguments, paths among them.
@@ -195,6 +223,7 @@ pub fn verbs(settings: &Settings) -> Vec<Row> {
     }
     let mut rows = convert(settings, &programs);
     rows.extend(change(settings, &programs));
+    rows.extend(transpose(settings, &programs));
     rows.extend(digests(settings, &programs));
     rows.extend(values(settings, &programs));
     rows.extend(look(settings, &programs));
@@ -285,6 +314,25 @@ fn change(settings: &Settings, programs: &Programs) -> Vec<Row> {
         let _ = fs::remove_file(out);
     }
     let _ = fs::remove_file(settings.folder.join("verbs-copy"));
+    rows
+}
+
+/// Transpositions of tensors of other shapes.
+fn transpose(settings: &Settings, programs: &Programs) -> Vec<Row> {
+    let mebibytes = mebibytes(settings, 1024);
+    let work = format!("tensorfmt convert to primitiv, {mebibytes} MiB of one shape, durable");
+    let mut rows = Vec::new();
+    for dims in SHAPES {
+        let input = shaped(settings, mebibytes << 20, dims, "");
+        let out = settings.folder.join("verbs-changed.model");
+        let ours = programs.ours("convert @ @", &[&input, &out], Some(&out));
+        let took = race(settings.rounds(3), vec![ours, copy(settings, &input)]);
+        let name = times(dims);
+        rows.push(Row::new(&work, &name, Bar::Time(2.0), &took[0], &took[1]));
+        for file in [&out, &input, &settings.folder.join("verbs-copy")] {
+            let _ = fs::remove_file(file);
+        }
+    }
     rows
 }
 
