@@ -1,5 +1,5 @@
-//! The command line against real services on the loopback address: an S3 server from PyPI, Azure's emulator
-//! from npm, nginx. Each is started here and ended here; one that can't be had is named in a line.
+//! The command line against real services on the loopback address: an S3 server and one of Google Cloud Storage
+//! from PyPI, Azure's emulator from npm, nginx. Each is started here and ended here; one that can't be had is named in a line.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -40,7 +40,12 @@ pub(crate) fn run() -> Outcome {
     fs::create_dir_all(&target).map_err(|error| format!("{}: {error}", target.display()))?;
     let work = Work::new(&target)?;
     let mut skipped = Vec::new();
-    let checks: [Check; 3] = [("S3", s3), ("Azure", azure), ("nginx", nginx)];
+    let checks: [Check; 4] = [
+        ("S3", s3),
+        ("Google Cloud Storage", gcs),
+        ("Azure", azure),
+        ("nginx", nginx),
+    ];
     for (name, check) in checks {
         match check(&work) {
             Ok(()) => {
@@ -54,7 +59,7 @@ pub(crate) fn run() -> Outcome {
         }
     }
     match skipped.len() {
-        3 => Err("no service could be installed".into()),
+        4 => Err("no service could be installed".into()),
         _ => Ok(()),
     }
 }
@@ -167,16 +172,43 @@ impl Work {
     /// Conversions to `base`, which appear whole, are not replaced by themselves, and leave nothing.
     fn writes(&self, base: &str, settings: &Settings) -> Result<(), String> {
         let from = format!("{base}/m.zt");
-        for (name, from) in [("w.aero", &from), ("w.safetensors", &from)] {
+        for name in [
+            "w.aero",
+            "w.safetensors",
+            "w.aeroset.json",
+            "w.safetensors.index.json",
+        ] {
             let to = format!("{base}/{name}");
-            self.tool(&["convert", "-q", from, &to], settings)?;
+            let sized = ["--max-shard-size", "10MiB"];
+            let is_set = name.ends_with(".json");
+            let convert = |more: &[&str]| {
+                let own = if is_set { &sized[..] } else { &[] };
+                [&["convert", "-q", &from, &to], own, more].concat()
+            };
+            self.tool(&convert(&[]), settings)?;
             self.tool(&["verify", &to], settings)?;
-            self.tool(&["diff", "--tensors-only", from, &to], settings)?;
-            let again = self.ended(&["convert", "-q", from, &to], settings)?;
+            self.tool(&["diff", "--tensors-only", &from, &to], settings)?;
+            let again = self.ended(&convert(&[]), settings)?;
             if again.status.code() != Some(2) {
                 return Err(format!("{to} was written again: {}", again.status));
             }
-            self.tool(&["convert", "-q", "--force", from, &to], settings)?;
+            self.tool(&convert(&["--force"]), settings)?;
+            self.tool(&["verify", &to], settings)?;
+            if is_set {
+                // One file less, which is deleted.
+                let larger = ["--force", "--max-shard-size", "20MiB"];
+                let said = self.ended(&[&["convert", &from, &to], &larger[..]].concat(), settings)?;
+                let said = String::from_utf8_lossy(&said.stderr).into_owned();
+                if !said.contains("deleted: a part of the set that was replaced") {
+                    return Err(format!("{to} was replaced by a smaller set: {said}"));
+                }
+                self.tool(&["verify", "--strict", &to], settings)?;
+            }
+        }
+        let (here, there) = (self.target.join("x.npy"), format!("{base}/x.npy"));
+        let here = here.display().to_string();
+        for to in [&here, &there] {
+            self.tool(&["extract", "--force", &from, "t3", "-o", to], settings)?;
         }
         let gone = self.ended(&["verify", &format!("{base}/gone.zt")], settings)?;
         match gone.status.code() {
@@ -184,6 +216,77 @@ impl Work {
             _ => Err(format!("a missing object: {}", gone.status)),
         }
     }
+}
+
+/// What a store has: its objects, and the uploads that were begun and not ended, by their keys.
+type Listed<'a> = &'a dyn Fn() -> Result<(Vec<String>, Vec<String>), String>;
+
+impl Work {
+    /// Conversions to `base` that end on the way, by a limit and by a signal: neither an object nor the parts of
+    /// one are left.
+    fn aborts(&self, base: &str, settings: &Settings, listed: Listed<'_>) -> Result<(), String> {
+        let large = self.target.join("large.safetensors");
+        sparse(&large, 16, 16 << 20).map_err(|error| error.to_string())?;
+        let large = large.display().to_string();
+        let before = listed()?;
+        for name in ["gone.aero", "gone.aeroset.json", "gone.safetensors.index.json"] {
+            let to = format!("{base}/{name}");
+            let mut arguments = vec!["convert", "-q", "--no-verify", &large, &to];
+            if name.ends_with(".json") {
+                arguments.extend(["--max-shard-size", "40MiB"]);
+            }
+            let limited = [&arguments[..], &["--limit", "max_requests=14"]].concat();
+            let ended = self.ended(&limited, settings)?;
+            self.left_nothing((&to, "a limit"), ended.status.code() == Some(1), &before, listed)?;
+
+            let mut command = Command::new(&self.program);
+            command.args(&arguments).stdin(Stdio::null());
+            command.envs(settings.iter().map(|(name, value)| (name, value)));
+            let mut child = command.spawn().map_err(|error| error.to_string())?;
+            let began = Instant::now();
+            while listed()?.1.is_empty() {
+                let has_ended = child.try_wait().ok().flatten().is_some();
+                if has_ended || began.elapsed() > START {
+                    return Err(format!("{to}: no upload was seen on its way"));
+                }
+            }
+            let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+            let status = child.wait().map_err(|error| error.to_string())?;
+            let is_stopped = sent.is_ok() && status.code() == Some(130);
+            self.left_nothing((&to, "a signal"), is_stopped, &before, listed)?;
+        }
+        let _ = fs::remove_file(self.target.join("large.safetensors"));
+        Ok(())
+    }
+
+    fn left_nothing(
+        &self,
+        (to, why): (&str, &str),
+        is_ended: bool,
+        before: &(Vec<String>, Vec<String>),
+        listed: Listed<'_>,
+    ) -> Result<(), String> {
+        match (is_ended, listed()?) {
+            (false, _) => Err(format!("{to}: it was not ended by {why}")),
+            (true, left) if left == *before => Ok(()),
+            (true, left) => Err(format!("{to}: ended by {why} it left {left:?} beside {before:?}")),
+        }
+    }
+}
+
+/// A safetensors file of zeros that takes no room.
+fn sparse(path: &Path, tensors: u64, len: u64) -> std::io::Result<()> {
+    let names: Vec<String> = (0..tensors)
+        .map(|at| {
+            let (start, end) = (at * len, (at + 1) * len);
+            format!("\"t{at}\":{{\"dtype\":\"U8\",\"shape\":[{len}],\"data_offsets\":[{start},{end}]}}")
+        })
+        .collect();
+    let header = format!("{{{}}}", names.join(","));
+    let mut file = fs::File::create(path)?;
+    file.write_all(&(header.len() as u64).to_le_bytes())?;
+    file.write_all(header.as_bytes())?;
+    file.set_len(8 + header.len() as u64 + tensors * len)
 }
 
 /// A safetensors file of 24 tensors of 1 MiB.
@@ -207,12 +310,7 @@ fn model() -> Vec<u8> {
 
 fn s3(work: &Work) -> Result<(), Stop> {
     let home = work.target.join("venv");
-    let python = home.join("bin/python");
-    if !home.join("bin/moto_server").exists() {
-        quiet(Command::new("python3").args(["-m", "venv"]).arg(&home))?;
-        let mut pip = Command::new(&python);
-        quiet(pip.args(["-m", "pip", "install", "--quiet", "moto[server]"]))?;
-    }
+    venv(&home, &home.join("bin/moto_server"), "moto[server]")?;
     let service = start(|port| {
         let mut command = Command::new(home.join("bin/moto_server"));
         command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
@@ -227,20 +325,68 @@ fn s3(work: &Work) -> Result<(), Stop> {
         ("AWS_SECRET_ACCESS_KEY", "testing".to_owned()),
     ];
     asked(service.port, "PUT", "/models", &[])?;
-    for entry in files(&work.files)? {
-        let name = entry
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned());
-        let bytes = fs::read(&entry).map_err(|error| error.to_string())?;
-        asked(
-            service.port,
-            "PUT",
-            &format!("/models/{}", name.unwrap_or_default()),
-            &bytes,
-        )?;
-    }
+    put_files(work, service.port)?;
     work.reads("s3://models", &settings)?;
     work.writes("s3://models", &settings)?;
+    work.aborts("s3://models", &settings, &|| {
+        let objects = asked(service.port, "GET", "/models?list-type=2", &[])?;
+        let uploads = asked(service.port, "GET", "/models?uploads", &[])?;
+        Ok((keys(&objects), keys(&uploads)))
+    })?;
+    Ok(())
+}
+
+/// The keys in a list of S3's.
+fn keys(text: &str) -> Vec<String> {
+    let keys = text.split("<Key>").skip(1);
+    keys.filter_map(|rest| Some(rest.split_once("</Key>")?.0.to_owned()))
+        .collect()
+}
+
+fn gcs(work: &Work) -> Result<(), Stop> {
+    let home = work.target.join("venv");
+    let program = home.join("bin/gcp-storage-emulator");
+    venv(&home, &program, "gcp-storage-emulator")?;
+    let service = start(|port| {
+        let mut command = Command::new(&program);
+        command.args(["start", "--host", "127.0.0.1", "--port", &port.to_string()]);
+        command.args(["--in-memory", "--default-bucket", "models"]);
+        command
+    })?;
+    let account = format!(
+        "{{\"gcs_base_url\":\"http://127.0.0.1:{}\",\"disable_oauth\":true,\"client_email\":\"\",\
+         \"private_key\":\"\",\"private_key_id\":\"\"}}",
+        service.port
+    );
+    let settings = vec![
+        ("GOOGLE_SERVICE_ACCOUNT_KEY", account),
+        ("GOOGLE_ALLOW_HTTP", "true".to_owned()),
+    ];
+    put_files(work, service.port)?;
+    work.reads("gs://models", &settings)?;
+    work.writes("gs://models", &settings)?;
+    Ok(())
+}
+
+/// Installs a program of PyPI into an environment of its own.
+fn venv(home: &Path, program: &Path, package: &str) -> Result<(), Stop> {
+    if program.exists() {
+        return Ok(());
+    }
+    let python = home.join("bin/python");
+    if !python.exists() {
+        quiet(Command::new("python3").args(["-m", "venv"]).arg(home))?;
+    }
+    quiet(Command::new(&python).args(["-m", "pip", "install", "--quiet", package]))
+}
+
+/// Puts all files into a bucket, by requests without credentials.
+fn put_files(work: &Work, port: u16) -> Result<(), String> {
+    for entry in files(&work.files)? {
+        let name = entry.file_name().unwrap_or_default().to_string_lossy();
+        let bytes = fs::read(&entry).map_err(|error| error.to_string())?;
+        asked(port, "PUT", &format!("/models/{name}"), &bytes)?;
+    }
     Ok(())
 }
 
@@ -435,7 +581,7 @@ fn start(command: impl FnOnce(u16) -> Command) -> Result<Service, Stop> {
 }
 
 /// A request without credentials, for a service that asks for none.
-fn asked(port: u16, method: &str, target: &str, body: &[u8]) -> Result<(), String> {
+fn asked(port: u16, method: &str, target: &str, body: &[u8]) -> Result<String, String> {
     let fail = |error: std::io::Error| format!("{method} {target}: {error}");
     let mut stream = TcpStream::connect(("127.0.0.1", port)).map_err(fail)?;
     let authorization = "AWS4-HMAC-SHA256 Credential=testing/20250101/us-east-1/s3/aws4_request, \
@@ -450,7 +596,7 @@ fn asked(port: u16, method: &str, target: &str, body: &[u8]) -> Result<(), Strin
     let mut answer = String::new();
     stream.read_to_string(&mut answer).map_err(fail)?;
     match answer.split(' ').nth(1) {
-        Some("200" | "201") => Ok(()),
+        Some("200" | "201") => Ok(answer),
         _ => Err(format!(
             "{method} {target}: {}",
             answer.lines().next().unwrap_or_default()

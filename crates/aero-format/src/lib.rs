@@ -106,7 +106,7 @@ pub use tensor_core::{
     bf16, f16,
 };
 #[cfg(feature = "std")]
-pub use tensor_core::{FileError, FileSource};
+pub use tensor_core::{FileError, FileSource, SetOutput};
 pub use write::{Builder, TensorOptions};
 #[cfg(feature = "std")]
 pub use write::{IndexStyle, JoinedPart};

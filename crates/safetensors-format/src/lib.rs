@@ -93,7 +93,7 @@ pub use tensor_core::{
     f16,
 };
 #[cfg(feature = "std")]
-pub use tensor_core::{FileError, FileSource};
+pub use tensor_core::{FileError, FileSource, SetOutput};
 pub use write::{Builder, TensorOptions};
 
 /// What this crate's functions return.

@@ -64,6 +64,8 @@ mod pool;
 mod report;
 mod scratch;
 mod shape;
+#[cfg(feature = "std")]
+mod set_output;
 mod share;
 mod sink;
 mod source;
@@ -101,6 +103,8 @@ pub use patch::PatchError;
 pub use patch::{Misfit, Patch};
 pub use report::{Item, Outcome, Report};
 pub use shape::{Order, Shape};
+#[cfg(feature = "std")]
+pub use set_output::SetOutput;
 pub use share::Share;
 pub use sink::SinkError;
 #[cfg(feature = "std")]

@@ -24,6 +24,14 @@ pub enum Scheme {
 
 impl Scheme {
     /// The feature that turns it on.
+    ///
+    /// ```
+    /// use tensor_remote::RemoteAddress;
+    ///
+    /// let address: RemoteAddress = "gs://models/a.aero".parse()?;
+    /// assert_eq!(address.scheme().feature(), "gcs");
+    /// # Ok::<(), tensor_remote::RemoteError>(())
+    /// ```
     #[must_use]
     pub const fn feature(self) -> &'static str {
         match self {
@@ -49,6 +57,30 @@ impl Scheme {
 /// assert_eq!(address.file_name(), "model.aero");
 /// assert_eq!(address.join("parts/0.aero")?.to_string(), "https://host/a/parts/0.aero?...");
 /// assert!(address.join("../0.aero").is_err());
+/// assert_eq!(address.origin().as_deref(), Some("https://host"));
+/// # Ok::<(), tensor_remote::RemoteError>(())
+/// ```
+///
+/// A text may be a path, an address, or what looks like one and isn't:
+///
+/// ```
+/// use tensor_remote::{RemoteAddress, Scheme};
+///
+/// assert!(RemoteAddress::parse("models/a.aero")?.is_none());
+/// let address = RemoteAddress::parse("s3://models/a.aero")?.ok_or("a path")?;
+/// assert_eq!((address.scheme(), address.local_path()), (Scheme::S3, None));
+/// assert!(RemoteAddress::parse("s3://models/").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// One that stands in a file may be one over http(s) alone, and names below it stay there:
+///
+/// ```
+/// use tensor_remote::RemoteAddress;
+///
+/// let part = RemoteAddress::linked_below("https://host/parts", "0.aero")?;
+/// assert_eq!(part, RemoteAddress::linked("https://host/parts/0.aero")?);
+/// assert!(RemoteAddress::linked("file:///etc/passwd").is_err());
 /// # Ok::<(), tensor_remote::RemoteError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -258,6 +290,15 @@ impl RemoteAddress {
         match &self.place {
             Place::Web(url) => Some(url),
             _ => None,
+        }
+    }
+
+    /// The same for all addresses of one object, as far as their texts tell.
+    pub(crate) fn identity(&self) -> String {
+        match &self.place {
+            Place::Web(url) => url.as_str().to_owned(),
+            Place::Bucket { host, key, .. } => format!("{:?} {host}/{key}", self.scheme),
+            Place::File(path) => format!("file {}", path.display()),
         }
     }
 

@@ -1,17 +1,19 @@
 //! The runtime that requests run on, what they may take, and what they took.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use object_store::ObjectStore;
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
 
 use crate::cache::Cache;
-use crate::{Problem, RemoteOptions, Usage};
+use crate::{Problem, RemoteAddress, RemoteOptions, Usage};
 
 /// Threads of the runtime: they wait and decrypt, no more.
 const THREADS: usize = 2;
@@ -30,6 +32,13 @@ pub(crate) struct Engine {
     pub(crate) cache: Cache,
     /// Servers that files and redirects may lead to.
     origins: Mutex<HashSet<String>>,
+    /// The store of each bucket.
+    stores: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
+    /// The clients, one that only has TLS and one that does without.
+    #[cfg(any(feature = "azure", feature = "gcs", feature = "http", feature = "s3"))]
+    clients: Mutex<HashMap<bool, reqwest::Client>>,
+    /// What is being read, and by how many.
+    read: Mutex<HashMap<String, usize>>,
 }
 
 /// What a permit stands for.
@@ -46,12 +55,14 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Counts one more request, if it may be made.
-    pub(crate) fn request(&self) -> Result<(), Problem> {
-        self.time()?;
+    /// Counts one more request, if it may be made: whatever the limits say where it takes away what was sent.
+    pub(crate) fn request(&self, clears: bool) -> Result<(), Problem> {
+        if !clears {
+            self.time()?;
+        }
         let made = self.requests.fetch_add(1, Ordering::Relaxed);
         match self.max_requests {
-            Some(max) if made >= max => {
+            Some(max) if made >= max && !clears => {
                 self.requests.fetch_sub(1, Ordering::Relaxed);
                 Err(Problem::Limit {
                     limit: "max_requests",
@@ -115,6 +126,10 @@ impl Engine {
             bytes: Arc::new(Semaphore::new(half / UNIT)),
             cache: Cache::new(half),
             origins: Mutex::new(options.origins.iter().cloned().collect()),
+            stores: Mutex::default(),
+            #[cfg(any(feature = "azure", feature = "gcs", feature = "http", feature = "s3"))]
+            clients: Mutex::default(),
+            read: Mutex::default(),
             options,
         })
     }
@@ -130,14 +145,20 @@ impl Engine {
         &self,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Problem> {
+        self.start(work).map(drop)
+    }
+
+    /// Starts work on the runtime that may be given up.
+    pub(crate) fn start(
+        &self,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<JoinHandle<()>, Problem> {
         if self.process != std::process::id() {
             let why = "it was opened before this process was forked: open it again";
             return Err(Problem::Failed(why.into()));
         }
-        if let Some(runtime) = &self.runtime {
-            drop(runtime.spawn(work));
-        }
-        Ok(())
+        let runtime = self.runtime.as_ref().ok_or_else(lost)?;
+        Ok(runtime.spawn(work))
     }
 
     /// Does work on the runtime while this thread waits, whichever thread that is: one of another runtime
@@ -173,6 +194,33 @@ impl Engine {
 
     pub(crate) fn allows(&self, origin: &str) -> bool {
         self.origins().contains(origin)
+    }
+
+    /// Notes that one more reads an object, or that one has ended.
+    pub(crate) fn note_reader(&self, address: &RemoteAddress, comes: bool) {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let readers = read.entry(address.identity()).or_default();
+        *readers = match comes {
+            true => readers.saturating_add(1),
+            false => readers.saturating_sub(1),
+        };
+        if *readers == 0 {
+            read.remove(&address.identity());
+        }
+    }
+
+    pub(crate) fn is_read(&self, address: &RemoteAddress) -> bool {
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        read.contains_key(&address.identity())
+    }
+
+    pub(crate) fn stores(&self) -> MutexGuard<'_, HashMap<String, Arc<dyn ObjectStore>>> {
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(any(feature = "azure", feature = "gcs", feature = "http", feature = "s3"))]
+    pub(crate) fn clients(&self) -> MutexGuard<'_, HashMap<bool, reqwest::Client>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn origins(&self) -> MutexGuard<'_, HashSet<String>> {

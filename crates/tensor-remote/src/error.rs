@@ -7,6 +7,20 @@ use tensor_core::{At, Failure, Kind, SourceError};
 ///
 /// The address is shown without its query and without a user, and what a server answers is not repeated
 /// but for the code of the error, so that a message can be passed on.
+///
+/// ```
+/// use tensor_core::Kind;
+/// use tensor_remote::{Problem, Remote, RemoteOptions};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let at = format!("file://{}/gone.aero", folder.path().display());
+/// let remote = Remote::new(RemoteOptions::default())?;
+/// let error = remote.open(&at.parse()?).unwrap_err(); // as s3://models/gone.aero
+/// assert!(error.is_not_found() && error.kind() == Kind::Io);
+/// assert_eq!((error.problem(), error.range()), (&Problem::NotFound, None));
+/// assert!(error.address().ends_with("/gone.aero"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RemoteError(Box<Inner>);
 
@@ -15,6 +29,8 @@ struct Inner {
     address: String,
     range: Option<Range<u64>>,
     problem: Problem,
+    /// What else there is to say.
+    note: Option<String>,
 }
 
 /// What happened to a request.
@@ -96,11 +112,18 @@ impl RemoteError {
             address: address.to_string(),
             range: None,
             problem,
+            note: None,
         }))
     }
 
     pub(crate) fn at(mut self, range: Range<u64>) -> Self {
         self.0.range.get_or_insert(range);
+        self
+    }
+
+    /// With what else there is to say.
+    pub(crate) fn noting(mut self, note: String) -> Self {
+        self.0.note = Some(note);
         self
     }
 
@@ -151,7 +174,11 @@ impl fmt::Display for RemoteError {
         if let Some(range) = &self.0.range {
             write!(f, "bytes {:#x}..{:#x}: ", range.start, range.end)?;
         }
-        write!(f, "{}", self.0.problem)
+        write!(f, "{}", self.0.problem)?;
+        match &self.0.note {
+            Some(note) => write!(f, " ({note})"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -45,6 +45,7 @@ impl Object {
         let (meta, bytes, has_modified) = first(&*store, &path).await.map_err(fail)?;
         drop(permit);
         let number = engine.cache.object();
+        engine.note_reader(&address, true);
         let object = Self {
             engine,
             address,
@@ -284,5 +285,6 @@ fn pause(tries: usize) -> Duration {
 impl Drop for Object {
     fn drop(&mut self) {
         self.engine.cache.forget(self.number);
+        self.engine.note_reader(&self.address, false);
     }
 }

@@ -54,6 +54,7 @@ mod options;
 mod remote;
 #[cfg(any(feature = "azure", feature = "gcs", feature = "http", feature = "s3"))]
 mod service;
+mod set;
 mod source;
 mod store;
 mod trace;
@@ -63,5 +64,6 @@ pub use address::{RemoteAddress, Scheme};
 pub use error::{Problem, RemoteError};
 pub use options::{RemoteOptions, Usage};
 pub use remote::Remote;
+pub use set::RemoteSet;
 pub use source::RemoteSource;
 pub use upload::RemoteUpload;

@@ -13,6 +13,25 @@ use std::time::Duration;
 ///     .with_total_time(Duration::from_secs(600));
 /// assert_eq!(options.concurrent_requests, 16);
 /// ```
+///
+/// For a slow line, a store of one's own, and a set whose parts are at another server:
+///
+/// ```
+/// use std::time::Duration;
+/// use tensor_remote::RemoteOptions;
+///
+/// let options = RemoteOptions::default()
+///     .with_concurrent_requests(4)
+///     .with_max_requests(10_000)
+///     .with_request_timeout(Duration::from_secs(120))
+///     .with_retries(10)
+///     .with_store("aws_endpoint", "https://storage.example.org")
+///     .with_origin("https://parts.example.org");
+/// assert_eq!(
+///     RemoteOptions::parse_origin("https://parts.example.org/").as_ref(),
+///     options.origins.first(),
+/// );
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RemoteOptions {

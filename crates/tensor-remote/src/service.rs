@@ -59,11 +59,23 @@ impl HttpConnector for Connector {
                 .get_config_value(&key)
                 .is_some_and(|value| value == "true")
         };
-        let client = client(is_on(ClientConfigKey::AllowHttp)).map_err(fail)?;
-        let timeout = self
-            .engine
-            .upgrade()
-            .map(|engine| engine.options.request_timeout);
+        let allow_http = is_on(ClientConfigKey::AllowHttp);
+        let engine = self.engine.upgrade();
+        // One for all, so that they share connections.
+        let known = engine
+            .as_ref()
+            .and_then(|engine| engine.clients().get(&allow_http).cloned());
+        let client = match known {
+            Some(client) => client,
+            None => client(allow_http).map_err(fail)?,
+        };
+        if let Some(engine) = &engine {
+            engine
+                .clients()
+                .entry(allow_http)
+                .or_insert_with(|| client.clone());
+        }
+        let timeout = engine.map(|engine| engine.options.request_timeout);
         Ok(HttpClient::new(Service {
             client,
             engine: self.engine.clone(),
@@ -107,6 +119,7 @@ impl HttpService for Service {
             .extensions()
             .get::<Trace>()
             .cloned()
+            .or_else(Trace::current)
             .unwrap_or_default();
         trace.seen().tries += 1;
         let answer = self.follow(request, &trace).await;
@@ -150,7 +163,7 @@ impl Service {
             if let Some(body) = body.take() {
                 *asked.body_mut() = Some(self.body(body));
             }
-            let answer = self.ask(asked).await?;
+            let answer = self.ask(asked, trace.clears()).await?;
             {
                 let mut seen = trace.seen();
                 seen.status = Some(answer.status().as_u16());
@@ -204,13 +217,20 @@ impl Service {
         }
     }
 
-    async fn ask(&self, request: reqwest::Request) -> Result<reqwest::Response, Stop> {
+    async fn ask(
+        &self,
+        request: reqwest::Request,
+        clears: bool,
+    ) -> Result<reqwest::Response, Stop> {
         let engine = self
             .engine
             .upgrade()
             .ok_or_else(|| stop(crate::engine::lost()))?;
-        engine.counts.request().map_err(stop)?;
-        let wait = engine.counts.wait(self.timeout);
+        engine.counts.request(clears).map_err(stop)?;
+        let wait = match clears {
+            true => self.timeout,
+            false => engine.counts.wait(self.timeout),
+        };
         match tokio::time::timeout(wait, self.client.execute(request)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => {
@@ -223,7 +243,9 @@ impl Service {
                 Err((kind, Problem::Failed(text)))
             }
             Err(_) => {
-                engine.counts.time().map_err(stop)?;
+                if !clears {
+                    engine.counts.time().map_err(stop)?;
+                }
                 let text = format!("no answer within {} seconds", wait.as_secs_f32());
                 Err((HttpErrorKind::Timeout, Problem::Failed(text)))
             }
@@ -257,7 +279,7 @@ impl Service {
         } else {
             trace.clone()
         };
-        let body = self.body_of(body, if is_data { u64::MAX } else { SMALL }, of_body);
+        let body = self.body_of(body, if is_data { u64::MAX } else { SMALL }, of_body, trace.clears());
         if !is_error {
             return Ok(HttpResponse::from_parts(parts, body));
         }
@@ -269,7 +291,13 @@ impl Service {
     }
 
     /// The body with every wait limited, and no longer than `most`.
-    fn body_of(&self, body: reqwest::Body, most: u64, trace: Trace) -> HttpResponseBody {
+    fn body_of(
+        &self,
+        body: reqwest::Body,
+        most: u64,
+        trace: Trace,
+        clears: bool,
+    ) -> HttpResponseBody {
         let reading = Reading {
             body,
             engine: self.engine.clone(),
@@ -277,6 +305,7 @@ impl Service {
             began: Instant::now(),
             got: 0,
             most,
+            clears,
         };
         let frames =
             futures_util::stream::try_unfold((reading, trace), |(mut reading, trace)| async move {
@@ -301,6 +330,8 @@ struct Reading {
     began: Instant,
     got: u64,
     most: u64,
+    /// Whether no limit of time counts.
+    clears: bool,
 }
 
 impl Reading {
@@ -309,7 +340,10 @@ impl Reading {
             .engine
             .upgrade()
             .ok_or_else(|| stop(crate::engine::lost()))?;
-        let wait = engine.counts.wait(self.timeout);
+        let wait = match self.clears {
+            true => self.timeout,
+            false => engine.counts.wait(self.timeout),
+        };
         let frame = match tokio::time::timeout(wait, self.body.frame()).await {
             Ok(None) => return Ok(None),
             Ok(Some(Ok(frame))) => frame,

@@ -29,6 +29,20 @@ const ALIGN: u64 = 4 << 10;
 /// Small reads bring what is around them and are answered from that; a large one is several requests at
 /// once; reads that follow each other are asked for ahead. All of it is of one version of the object: a
 /// change is an error from then on.
+///
+/// ```
+/// use tensor_core::Source;
+/// use tensor_remote::{Remote, RemoteOptions};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let at = format!("file://{}/a.bin", folder.path().display());
+/// # std::fs::write(folder.path().join("a.bin"), "weights")?;
+/// let remote = Remote::new(RemoteOptions::default())?;
+/// let source = remote.open(&at.parse()?)?; // as s3://models/a.bin
+/// assert_eq!(&source.read(0..3)?[..], b"wei");
+/// assert!(source.is_marked() && source.address().file_name() == "a.bin");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct RemoteSource {
     inner: Arc<Inner>,

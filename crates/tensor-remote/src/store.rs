@@ -26,10 +26,7 @@ pub(crate) fn of(
         #[cfg(feature = "http")]
         Scheme::Http => web(engine, address),
         #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
-        scheme => match build(engine, address, scheme) {
-            Some(built) => Ok((built?, key(address)?)),
-            None => Err(fail(Problem::Disabled(scheme.feature()))),
-        },
+        scheme => Ok((of_bucket(engine, address, scheme)?, key(address)?)),
         #[allow(unreachable_patterns, reason = "a build may have every store")]
         scheme => {
             let _ = engine;
@@ -68,6 +65,25 @@ fn web(
     Ok((Arc::new(store), Path::default()))
 }
 
+/// The store of a bucket, one for all of its objects, which so share connections and credentials.
+#[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
+fn of_bucket(
+    engine: &Arc<Engine>,
+    address: &RemoteAddress,
+    scheme: Scheme,
+) -> Result<Arc<dyn ObjectStore>, RemoteError> {
+    let (bucket, _) = address.bucket().unwrap_or_default();
+    if let Some(store) = engine.stores().get(&bucket) {
+        return Ok(store.clone());
+    }
+    let store = match build(engine, address, scheme) {
+        Some(built) => built?,
+        None => return Err(RemoteError::new(address, Problem::Disabled(scheme.feature()))),
+    };
+    // Whoever was faster has made the same.
+    Ok(engine.stores().entry(bucket).or_insert(store).clone())
+}
+
 #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
 fn key(address: &RemoteAddress) -> Result<Path, RemoteError> {
     let (_, key) = address.bucket().unwrap_or_default();
@@ -93,8 +109,8 @@ fn build(
 ) -> Option<Result<Arc<dyn ObjectStore>, RemoteError>> {
     let (url, _) = address.bucket().unwrap_or_default();
     macro_rules! store {
-        ($Builder:ty) => {{
-            let mut builder = <$Builder>::from_env()
+        ($builder:expr) => {{
+            let mut builder = $builder
                 .with_url(url)
                 .with_retry(retries(engine))
                 .with_http_connector(crate::service::Connector::new(engine, false));
@@ -113,11 +129,14 @@ fn build(
     }
     match scheme {
         #[cfg(feature = "s3")]
-        Scheme::S3 => store!(object_store::aws::AmazonS3Builder),
+        Scheme::S3 => store!(
+            // What deletes one by one works everywhere.
+            object_store::aws::AmazonS3Builder::from_env().with_disable_bulk_delete(true)
+        ),
         #[cfg(feature = "gcs")]
-        Scheme::Gcs => store!(object_store::gcp::GoogleCloudStorageBuilder),
+        Scheme::Gcs => store!(object_store::gcp::GoogleCloudStorageBuilder::from_env()),
         #[cfg(feature = "azure")]
-        Scheme::Azure => store!(object_store::azure::MicrosoftAzureBuilder),
+        Scheme::Azure => store!(object_store::azure::MicrosoftAzureBuilder::from_env()),
         _ => None,
     }
 }

@@ -7,6 +7,12 @@ use object_store::Error;
 use crate::Problem;
 use crate::address::shown;
 
+tokio::task_local! {
+    /// That of the work on its way, for the requests that stores make without one: of parts, of their end,
+    /// of what is deleted.
+    static CURRENT: Trace;
+}
+
 /// Travels with a request to what carries it out and back.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace(Arc<Mutex<Seen>>);
@@ -25,11 +31,34 @@ pub(crate) struct Seen {
     pub(crate) tries: u32,
     /// Whether the last answer says when the object was changed.
     pub(crate) has_modified: bool,
+    /// Whether it takes away what was sent, which no limit keeps from being done.
+    clears: bool,
 }
 
 impl Trace {
     pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One of work that takes away what was sent.
+    pub(crate) fn clearing() -> Self {
+        let trace = Self::default();
+        trace.seen().clears = true;
+        trace
+    }
+
+    pub(crate) fn clears(&self) -> bool {
+        self.seen().clears
+    }
+
+    /// Work whose requests all have this one.
+    pub(crate) fn of<T>(self, work: impl Future<Output = T>) -> impl Future<Output = T> {
+        CURRENT.scope(self, work)
+    }
+
+    /// That of the work on its way.
+    pub(crate) fn current() -> Option<Self> {
+        CURRENT.try_with(Clone::clone).ok()
     }
 
     pub(crate) fn status(&self) -> Option<u16> {
@@ -82,6 +111,21 @@ impl Trace {
                 "no request could be made: {}",
                 safe(&error.to_string())
             )),
+        }
+    }
+
+    /// What the failure of a request was that writes: what reads as a good answer has told of an error.
+    pub(crate) fn problem_of_write(&self, error: &Error) -> Problem {
+        let is_good = {
+            let seen = self.seen();
+            seen.problem.is_none() && matches!(seen.status, Some(200..=299))
+        };
+        match is_good && !matches!(error, Error::AlreadyExists { .. }) {
+            true => Problem::Failed(format!(
+                "the store took it and then failed: {}",
+                safe(&error.to_string())
+            )),
+            false => self.problem(error),
         }
     }
 

@@ -7,9 +7,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use bytes::Bytes;
 use object_store::path::Path;
-use object_store::{
-    Error, MultipartUpload, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload,
-};
+use object_store::{Error, MultipartUpload, ObjectStore, PutMode, PutOptions, PutPayload};
+use tokio::task::JoinHandle;
 
 use crate::engine::{Engine, lost};
 use crate::fetch::head;
@@ -23,6 +22,22 @@ const PARTS: u64 = 9_000;
 
 /// An object that is being written: takes bytes, and is there once it is [finished](Self::finish). One that is
 /// dropped before leaves nothing.
+///
+/// ```
+/// use std::io::Write;
+/// use tensor_remote::{Remote, RemoteAddress, RemoteOptions};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let at = format!("file://{}/a.bin", folder.path().display());
+/// let remote = Remote::new(RemoteOptions::default())?;
+/// let address: RemoteAddress = at.parse()?; // as s3://models/a.bin
+/// let mut upload = remote.create(&address, false, Some(7))?;
+/// upload.write_all(b"weights")?;
+/// assert_eq!((upload.written(), remote.size(&address)?), (7, None));
+/// upload.finish()?;
+/// assert_eq!(remote.size(&address)?, Some(7));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct RemoteUpload {
     engine: Arc<Engine>,
     address: RemoteAddress,
@@ -35,11 +50,13 @@ pub struct RemoteUpload {
     written: u64,
     /// `None` until the first part is full, and when it is over.
     upload: Option<Box<dyn MultipartUpload>>,
-    trace: Trace,
-    sender: Sender<Result<(), Error>>,
-    receiver: Receiver<Result<(), Error>>,
+    sender: Sender<Result<(), Problem>>,
+    receiver: Receiver<Result<(), Problem>>,
     /// Parts on their way.
     sent: usize,
+    tasks: Vec<JoinHandle<()>>,
+    /// Whether it has appeared.
+    is_there: bool,
 }
 
 impl RemoteUpload {
@@ -49,10 +66,19 @@ impl RemoteUpload {
         replace: bool,
         len: Option<u64>,
     ) -> Result<Self, RemoteError> {
-        if address.scheme() == Scheme::Http {
-            let why = "nothing is written to web servers: name a bucket, as s3://, gs:// or az://";
-            return Err(RemoteError::new(&address, Problem::Unsupported(why.into())));
-        }
+        let upload = Self::unchecked(engine, address, replace, len)?;
+        upload.check_absent()?;
+        Ok(upload)
+    }
+
+    /// One of which it is known already whether there is another.
+    pub(crate) fn unchecked(
+        engine: Arc<Engine>,
+        address: RemoteAddress,
+        replace: bool,
+        len: Option<u64>,
+    ) -> Result<Self, RemoteError> {
+        may_write(&address)?;
         let at = (engine.clone(), address.clone());
         let opened = engine.wait(async move { crate::store::of(&at.0, &at.1) });
         let (store, path) = opened.map_err(|problem| RemoteError::new(&address, problem))??;
@@ -62,7 +88,7 @@ impl RemoteUpload {
             .max(PART)
             .next_multiple_of(1 << 20);
         let (sender, receiver) = channel();
-        let upload = Self {
+        Ok(Self {
             engine,
             address,
             store,
@@ -72,13 +98,12 @@ impl RemoteUpload {
             part: usize::try_from(part).unwrap_or(usize::MAX),
             written: 0,
             upload: None,
-            trace: Trace::default(),
             sender,
             receiver,
             sent: 0,
-        };
-        upload.check_absent()?;
-        Ok(upload)
+            tasks: Vec::new(),
+            is_there: false,
+        })
     }
 
     /// How many bytes were written.
@@ -93,68 +118,86 @@ impl RemoteUpload {
     /// What the store fails with; there is no object then, or the one that was there before. Whether a last
     /// request without an answer was carried out, nobody knows: the error says that there was none.
     pub fn finish(mut self) -> Result<(), RemoteError> {
-        let Some(mut upload) = self.upload.take() else {
-            return self.put_whole();
-        };
-        if let Err(error) = self.end(&mut upload) {
-            self.abort(upload);
-            return Err(error);
-        }
-        let completed = self.engine.wait(async move {
-            let done = upload.complete().await;
-            if done.is_err() {
-                let _ = upload.abort().await;
-            }
-            done
-        });
-        let completed = completed.map_err(|problem| self.fail(problem))?;
-        completed.map_err(|error| self.of_store(&error))?;
-        self.check_written()
+        self.complete()
     }
 
-    fn end(&mut self, upload: &mut Box<dyn MultipartUpload>) -> Result<(), RemoteError> {
+    pub(crate) fn address(&self) -> &RemoteAddress {
+        &self.address
+    }
+
+    /// Whether it has appeared, whatever was found wrong with it afterwards.
+    pub(crate) fn is_there(&self) -> bool {
+        self.is_there
+    }
+
+    /// Sends all that was written, so that nothing but the end is left and no memory is held. Nothing may be
+    /// written afterwards.
+    pub(crate) fn seal(&mut self) -> Result<(), RemoteError> {
         if !self.buffer.is_empty() {
-            self.send(upload)?;
+            self.send()?;
         }
         while self.sent > 0 {
             self.take_one()?;
         }
-        // Once more, since it may have taken hours.
-        self.check_absent()?;
+        self.buffer = Vec::new();
         Ok(())
+    }
+
+    /// Makes the object appear; it must not be called twice.
+    pub(crate) fn complete(&mut self) -> Result<(), RemoteError> {
+        if self.upload.is_none() {
+            return self.put_whole();
+        }
+        let ready = self.seal().and_then(|()| {
+            // Once more, since it may have taken hours.
+            self.check_absent()
+        });
+        if let Err(error) = ready {
+            self.abort();
+            return Err(error);
+        }
+        let Some(mut upload) = self.upload.take() else {
+            return Ok(());
+        };
+        let completed = self.run(Trace::default(), async move {
+            let done = upload.complete().await;
+            (done, upload)
+        });
+        let (done, upload) = completed?;
+        if let Err(problem) = done {
+            self.upload = Some(upload);
+            self.abort();
+            return Err(self.fail(problem));
+        }
+        self.is_there = true;
+        self.check_written()
     }
 
     /// What has less than a part's bytes is one request.
     fn put_whole(&mut self) -> Result<(), RemoteError> {
         let bytes = Bytes::from(std::mem::take(&mut self.buffer));
-        let (store, path, trace, replace) = (
-            self.store.clone(),
-            self.path.clone(),
-            self.trace.clone(),
-            self.replace,
-        );
-        let put = self.engine.wait(async move {
+        let (store, path, replace) = (self.store.clone(), self.path.clone(), self.replace);
+        let put = self.run(Trace::default(), async move {
             let put = |mode, bytes: Bytes| {
-                let mut options = PutOptions::from(mode);
-                options.extensions.insert(trace.clone());
-                store.put_opts(&path, PutPayload::from(bytes), options)
+                store.put_opts(&path, PutPayload::from(bytes), PutOptions::from(mode))
             };
-            match replace {
+            let done = match replace {
                 true => put(PutMode::Overwrite, bytes).await,
                 false => match put(PutMode::Create, bytes.clone()).await {
                     // Not every store can promise that; a moment ago there was none.
                     Err(Error::NotImplemented { .. }) => put(PutMode::Overwrite, bytes).await,
                     done => done,
                 },
-            }
+            };
+            (done, ())
         });
-        let put = put.map_err(|problem| self.fail(problem))?;
-        put.map_err(|error| self.of_store(&error))?;
+        put?.0.map_err(|problem| self.fail(problem))?;
+        self.is_there = true;
         self.check_written()
     }
 
     /// Sends the buffer as a part.
-    fn send(&mut self, upload: &mut Box<dyn MultipartUpload>) -> Result<(), RemoteError> {
+    fn send(&mut self) -> Result<(), RemoteError> {
         let most = (self.engine.options.bytes_in_flight / 2 / self.part)
             .clamp(1, self.engine.options.concurrent_requests);
         while self.sent >= most {
@@ -164,12 +207,21 @@ impl RemoteUpload {
             .counts
             .time()
             .map_err(|problem| self.fail(problem))?;
+        let mut upload = match self.upload.take() {
+            Some(upload) => upload,
+            None => self.begin()?,
+        };
         let bytes = Bytes::from(std::mem::take(&mut self.buffer));
         let part = upload.put_part(PutPayload::from(bytes));
-        let sender = self.sender.clone();
-        self.spawn(async move {
-            let _ = sender.send(part.await);
-        })?;
+        self.upload = Some(upload);
+        let (sender, trace) = (self.sender.clone(), Trace::default());
+        let started = self.engine.start(async move {
+            let done = trace.clone().of(part).await;
+            let _ = sender.send(done.map_err(|error| trace.problem_of_write(&error)));
+        });
+        let task = started.map_err(|problem| self.fail(problem))?;
+        self.tasks.retain(|task| !task.is_finished());
+        self.tasks.push(task);
         self.sent += 1;
         Ok(())
     }
@@ -178,24 +230,38 @@ impl RemoteUpload {
     fn take_one(&mut self) -> Result<(), RemoteError> {
         let part = self.receiver.recv().map_err(|_| self.fail(lost()))?;
         self.sent -= 1;
-        part.map_err(|error| self.of_store(&error))
+        part.map_err(|problem| self.fail(problem))
     }
 
     fn begin(&mut self) -> Result<Box<dyn MultipartUpload>, RemoteError> {
         let (store, path) = (self.store.clone(), self.path.clone());
-        let mut options = PutMultipartOptions::default();
-        options.extensions.insert(self.trace.clone());
-        let begun = self
-            .engine
-            .wait(async move { store.put_multipart_opts(&path, options).await });
-        let begun = begun.map_err(|problem| self.fail(problem))?;
-        begun.map_err(|error| self.of_store(&error))
+        let begun = self.run(Trace::default(), async move {
+            let options = object_store::PutMultipartOptions::default();
+            (store.put_multipart_opts(&path, options).await, ())
+        });
+        begun?.0.map_err(|problem| self.fail(problem))
     }
 
-    /// Gives up what was sent.
-    fn abort(&self, mut upload: Box<dyn MultipartUpload>) {
+    /// Gives up what was sent, and what is on its way.
+    fn abort(&mut self) {
+        let Some(mut upload) = self.upload.take() else {
+            return;
+        };
+        let tasks = std::mem::take(&mut self.tasks);
         // What can't be reached can't be told either; stores clear away such parts after some days.
-        let _ = self.engine.wait(async move { upload.abort().await });
+        let _ = self.engine.wait(Trace::clearing().of(async move {
+            let mut were_running = false;
+            for task in tasks {
+                were_running |= !task.is_finished();
+                task.abort();
+                let _ = task.await;
+            }
+            let aborted = upload.abort().await;
+            // A part that arrived meanwhile would stay.
+            if were_running && aborted.is_ok() {
+                let _ = upload.abort().await;
+            }
+        }));
     }
 
     fn check_absent(&self) -> Result<(), RemoteError> {
@@ -229,18 +295,31 @@ impl RemoteUpload {
         }
     }
 
-    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Result<(), RemoteError> {
-        self.engine
-            .spawn(work)
-            .map_err(|problem| self.fail(problem))
+    /// Waits for work of the store, and for what it has beside its result.
+    fn run<T: Send + 'static, B: Send + 'static>(
+        &self,
+        trace: Trace,
+        work: impl Future<Output = (Result<T, Error>, B)> + Send + 'static,
+    ) -> Result<(Result<T, Problem>, B), RemoteError> {
+        let done = self.engine.wait(trace.clone().of(work));
+        let (done, beside) = done.map_err(|problem| self.fail(problem))?;
+        let done = done.map_err(|error| trace.problem_of_write(&error));
+        Ok((done, beside))
     }
 
     fn fail(&self, problem: Problem) -> RemoteError {
         RemoteError::new(&self.address, problem)
     }
+}
 
-    fn of_store(&self, error: &Error) -> RemoteError {
-        self.fail(self.trace.problem(error))
+/// Fails where nothing is written to.
+pub(crate) fn may_write(address: &RemoteAddress) -> Result<(), RemoteError> {
+    match address.scheme() {
+        Scheme::Http => {
+            let why = "nothing is written to web servers: name a bucket, as s3://, gs:// or az://";
+            Err(RemoteError::new(address, Problem::Unsupported(why.into())))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -256,13 +335,7 @@ impl io::Write for RemoteUpload {
         self.buffer.extend_from_slice(now);
         self.written += now.len() as u64;
         if self.buffer.len() >= self.part {
-            let mut upload = match self.upload.take() {
-                Some(upload) => upload,
-                None => self.begin()?,
-            };
-            let sent = self.send(&mut upload);
-            self.upload = Some(upload);
-            sent?;
+            self.send()?;
         }
         Ok(now.len())
     }
@@ -274,9 +347,7 @@ impl io::Write for RemoteUpload {
 
 impl Drop for RemoteUpload {
     fn drop(&mut self) {
-        if let Some(upload) = self.upload.take() {
-            self.abort(upload);
-        }
+        self.abort();
     }
 }
 

@@ -91,9 +91,16 @@ impl<'a> Job<'a> {
             object,
         };
         job.output.takes_bytes(args.json)?;
-        if job.object.is_some() && job.target.is_set() {
+        if job.object.is_some() && args.in_place {
             return Err(Failure::usage(format!(
-                "{}: a set is several files, which are written to a folder of this disk",
+                "{}: an object is replaced (--force), never written in place",
+                named.display()
+            )));
+        }
+        if job.object.is_some() && args.part.is_some() {
+            return Err(Failure::usage(format!(
+                "{}: a part by itself is written to a folder of this disk; without --part the whole set is \
+                written here",
                 named.display()
             )));
         }
@@ -134,6 +141,9 @@ impl<'a> Job<'a> {
     /// Fails where a file whose name is the tool's own choice is there already: another set in the folder may
     /// have files of them.
     fn may_write_beside(&self, sources: &Sources, plan: &Plan) -> Result<(), Failure> {
+        if let Some(object) = &self.object {
+            return object.may_write_beside(plan, self.args.force);
+        }
         let Output::Path(path) = &self.output else {
             return Ok(());
         };
@@ -156,7 +166,7 @@ impl<'a> Job<'a> {
         let archives = sources.opened.iter().map(|(_, archive)| archive);
         let oddities = archives.flat_map(Archive::oddities);
         report.notices(oddities.cloned().collect(), self.common);
-        if let Output::Path(path) = &self.output {
+        if let (Output::Path(path), None) = (&self.output, &self.object) {
             let mut written = plan.files_beside(path);
             match self.args.part {
                 Some(part) => {
@@ -207,7 +217,7 @@ impl<'a> Job<'a> {
             return Ok(End::Damaged);
         }
         Ok(End::Written(match &self.object {
-            Some(object) => self.write_object(plan, object),
+            Some(object) => self.write_object(plan, object, report),
             None => self.write(plan, sources.is_edited, report),
         }))
     }
@@ -256,13 +266,8 @@ impl<'a> Job<'a> {
         has_room(path, len.or(plan.encoded_len()).unwrap_or(0), in_place)?;
         // A pipe or a device keeps nothing that would have to be taken away.
         let _graceful = self.output.is_file().then(Graceful::new);
-        let notices = Mutex::new(Vec::new());
-        let notice = |notice: &tensorfmt::Notice| {
-            notices
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(notice.to_string());
-        };
+        let notices = Notices::default();
+        let notice = |notice: &tensorfmt::Notice| notices.add(notice);
         options.in_place = in_place;
         options.create_new = !args.force && !edited;
         options.notice = Some(&notice);
@@ -270,21 +275,46 @@ impl<'a> Job<'a> {
             Some(part) => plan.write_part(part, path, &options).map(|_| ()),
             None => plan.write_file(path, &options),
         };
-        let notices = notices.into_inner().unwrap_or_else(PoisonError::into_inner);
-        report.notices(notices, common);
+        report.notices(notices.take(), common);
         written.map_err(|error| Failure::about(path, &error))
     }
 
-    /// Writes an object, which appears whole or not at all.
-    fn write_object(&self, plan: &Plan, object: &Object) -> Result<(), Failure> {
+    /// Writes an object, or those of a set, which appear whole or not at all.
+    fn write_object(
+        &self,
+        plan: &Plan,
+        object: &Object,
+        report: &mut Report,
+    ) -> Result<(), Failure> {
         let meter = Meter::new(plan.data_len(), self.common);
         let progress = |bytes| meter.tick(bytes);
+        let notices = Notices::default();
+        let notice = |notice: &tensorfmt::Notice| notices.add(notice);
         let mut options = WriteOptions::default();
         options.threads = self.common.threads;
         options.progress = Some(&progress);
+        options.create_new = !self.args.force;
+        options.notice = Some(&notice);
         // What was sent is taken away again.
         let _graceful = Graceful::new();
-        object.write(plan, &options, self.args.force)
+        let written = object.write(plan, &options);
+        report.notices(notices.take(), self.common);
+        written
+    }
+}
+
+/// What is told while something is written, to be said afterwards.
+#[derive(Default)]
+struct Notices(Mutex<Vec<String>>);
+
+impl Notices {
+    fn add(&self, notice: &tensorfmt::Notice) {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.push(notice.to_string());
+    }
+
+    fn take(self) -> Vec<String> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -22,6 +22,7 @@ use crate::input::Input;
 use crate::names::{Idle, Patterns, Rows};
 use crate::output::escape;
 use crate::progress::Meter;
+use crate::remote::{self, Object};
 use crate::signals::Graceful;
 use crate::target::{Target, create, has_room, is_not_input, may_write};
 
@@ -66,20 +67,27 @@ enum To {
 }
 
 pub(crate) fn run(args: &Extract, common: &Common) -> Ended {
-    let to = to(args)?;
+    let (output, object) = remote::parse(&args.output, common)?;
+    let to = to(args, &output)?;
     let cast = args.cast.as_deref().map(dtype).transpose()?;
     if let To::One(target, _) | To::Npz(target) = &to {
         target.takes_bytes(false)?;
-        if let Target::Path(path) = target {
-            may_write(path, args.force)?;
+        match (&object, target) {
+            (Some(object), _) => object.may_write(args.force)?,
+            (None, Target::Path(path)) => may_write(path, args.force)?,
+            _ => {}
         }
     }
     let input = Input::new(&args.file, common)?;
     let archive = input
         .open()
         .map_err(|error| Failure::about(&input.path, &error))?;
-    if let To::One(Target::Path(path), _) | To::Npz(Target::Path(path)) = &to {
-        is_not_input(&archive, &input.path, path)?;
+    match (&object, &to) {
+        (Some(object), _) => object.is_not_input()?,
+        (None, To::One(Target::Path(path), _) | To::Npz(Target::Path(path))) => {
+            is_not_input(&archive, &input.path, path)?;
+        }
+        _ => {}
     }
     input.warn(&archive);
     let pieces = pieces(&archive, args, cast, &input)?;
@@ -118,10 +126,21 @@ pub(crate) fn run(args: &Extract, common: &Common) -> Ended {
     match to {
         To::One(target, _) => {
             if let [(head, piece)] = heads.as_slice() {
-                one(&target, head, piece, args.force, common, &ticker)?;
+                match &object {
+                    Some(object) => one_object(object, head, piece, args.force, &ticker)?,
+                    None => one(&target, head, piece, args.force, common, &ticker)?,
+                }
             }
         }
-        To::Npz(target) => archive_of(&target, heads, args.force, common, &ticker)?,
+        To::Npz(target) => {
+            let pieces = in_one(heads, common);
+            match &object {
+                Some(object) => object.put(Some(npz_len(&pieces)), args.force, |out| {
+                    npz::write(out, &pieces, &ticker).map(drop)
+                })?,
+                None => archive_of(&target, &pieces, args.force, common, &ticker)?,
+            }
+        }
         To::Folder(folder, kind) => {
             let files = Folder::new(&folder, kind, heads);
             files.are_free(&archive, &input, args.force)?;
@@ -132,8 +151,7 @@ pub(crate) fn run(args: &Extract, common: &Common) -> Ended {
 }
 
 /// Where the output goes, by the option, the ending, or a folder that exists or ends like one.
-fn to(args: &Extract) -> Result<To, Failure> {
-    let path = &args.output;
+fn to(args: &Extract, path: &Path) -> Result<To, Failure> {
     let ending = path.extension().and_then(|ending| ending.to_str());
     let bytes = path.as_os_str().as_encoded_bytes();
     let is_folder =
@@ -147,7 +165,7 @@ fn to(args: &Extract) -> Result<To, Failure> {
                     "{path} is a folder; name an .npz in it"
                 )))
             }
-            kind => Ok(To::Folder(path.clone(), kind.unwrap_or(ExtractKind::Npy))),
+            kind => Ok(To::Folder(path.to_path_buf(), kind.unwrap_or(ExtractKind::Npy))),
         };
     }
     match (args.to, ending) {
@@ -346,6 +364,22 @@ fn one(
     }
 }
 
+/// Writes one object.
+fn one_object(
+    object: &Object,
+    head: &[u8],
+    piece: &Piece,
+    force: bool,
+    ticker: &Ticker<'_>,
+) -> Result<(), Failure> {
+    let _graceful = Graceful::new();
+    let len = piece.data.size().saturating_add(head.len() as u64);
+    object.put(Some(len), force, |out| {
+        let put = put(out, head, &piece.data, ticker).map(drop);
+        put.map_err(|error| error.of_tensor(&piece.tensor))
+    })
+}
+
 /// Puts a head and all of the data.
 fn put<O: Output>(
     mut out: O,
@@ -359,14 +393,8 @@ fn put<O: Output>(
     Ok(sink.into_inner())
 }
 
-/// Writes all pieces into one .npz.
-fn archive_of(
-    target: &Target,
-    heads: Vec<(Vec<u8>, Piece)>,
-    force: bool,
-    common: &Common,
-    ticker: &Ticker<'_>,
-) -> Result<(), Failure> {
+/// The pieces with their names in one .npz.
+fn in_one(heads: Vec<(Vec<u8>, Piece)>, common: &Common) -> Vec<(String, Vec<u8>, Piece)> {
     // A name that would lead out of a folder, or is a duplicate, becomes another one.
     let mut safe = FileNames::default();
     let mut seen = std::collections::HashSet::new();
@@ -386,24 +414,36 @@ fn archive_of(
         }
         pieces.push((name, head, piece));
     }
+    pieces
+}
+
+/// How long an .npz may be.
+fn npz_len(pieces: &[(String, Vec<u8>, Piece)]) -> u64 {
+    let len = |(name, head, piece): &(String, Vec<u8>, Piece)| {
+        // A local header, one in the directory, and the name in both.
+        let around = 160 + 2 * name.len() as u64 + head.len() as u64;
+        piece.data.size().saturating_add(around)
+    };
+    pieces.iter().map(len).fold(0, u64::saturating_add)
+}
+
+/// Writes all pieces into one .npz.
+fn archive_of(
+    target: &Target,
+    pieces: &[(String, Vec<u8>, Piece)],
+    force: bool,
+    common: &Common,
+    ticker: &Ticker<'_>,
+) -> Result<(), Failure> {
     match target {
-        Target::Stdout => npz::write(crate::console::stdout(), &pieces, ticker)
+        Target::Stdout => npz::write(crate::console::stdout(), pieces, ticker)
             .map(drop)
             .map_err(|error| Failure::stdout_of(&error)),
         Target::Path(path) => {
-            let len = |(name, head, piece): &(String, Vec<u8>, Piece)| {
-                // A local header, one in the directory, and the name in both.
-                let around = 160 + 2 * name.len() as u64 + head.len() as u64;
-                piece.data.size().saturating_add(around)
-            };
-            has_room(
-                path,
-                pieces.iter().map(len).fold(0, u64::saturating_add),
-                false,
-            )?;
+            has_room(path, npz_len(pieces), false)?;
             let _graceful = target.is_file().then(Graceful::new);
             create(path, force, common)
-                .and_then(|file| Ok(npz::write(file, &pieces, ticker)?.commit()?))
+                .and_then(|file| Ok(npz::write(file, pieces, ticker)?.commit()?))
                 .map_err(|error| Failure::about(path, &error))
         }
     }

@@ -14,13 +14,14 @@ const SCHEMES: [&str; 9] = [
 
 #[cfg(feature = "remote")]
 mod on {
+    use std::io;
     use std::path::{Path, PathBuf};
     use std::sync::{Arc, OnceLock};
     use std::time::Duration;
 
     use tensor_core::Source;
     use tensorfmt::convert::Plan;
-    use tensorfmt::tensor_remote::{Problem, RemoteError};
+    use tensorfmt::tensor_remote::{Problem, RemoteError, Scheme};
     use tensorfmt::{
         Archive, Elsewhere, Error, ReadOptions, Remote, RemoteAddress, RemoteOptions, WriteOptions,
     };
@@ -98,32 +99,72 @@ mod on {
             Ok(Arc::new(self.remote.open(&self.address)?))
         }
 
-        /// Fails where an object exists already, unless it may be replaced.
+        /// Fails where an object exists already, unless it may be replaced, and where nothing can be written.
         pub(crate) fn may_write(&self, force: bool) -> Result<(), Failure> {
-            let there = match force {
-                true => None,
-                false => self
-                    .remote
-                    .size(&self.address)
-                    .map_err(|error| failure(&error))?,
-            };
-            match there {
-                Some(_) => Err(exists(&self.address)),
+            if self.address.scheme() == Scheme::Http {
+                // Which refuses it before any request.
+                let created = self.remote.create(&self.address, true, None);
+                created.map_err(|error| failure(&error))?;
+            }
+            self.are_absent(std::slice::from_ref(&self.address), force)
+        }
+
+        /// The same of the objects beside it that a plan writes as well. None of these may be read for it.
+        pub(crate) fn may_write_beside(&self, plan: &Plan, force: bool) -> Result<(), Failure> {
+            let about = |error: Error| Failure::about(&self.shown(), &error);
+            let mut written = plan.addresses_beside(&self.address).map_err(about)?;
+            if written.is_empty() {
+                return Ok(());
+            }
+            self.are_absent(&written, force)?;
+            written.push(self.address.clone());
+            let is_read = |address: &&RemoteAddress| self.remote.is_open(address);
+            match written.iter().find(is_read) {
+                Some(read) => Err(Failure::usage(format!("{read} is a file of the input"))),
                 None => Ok(()),
             }
         }
 
-        /// Writes it part by part; it appears whole or not at all.
+        /// Fails where it is read as an input.
+        pub(crate) fn is_not_input(&self) -> Result<(), Failure> {
+            match self.remote.is_open(&self.address) {
+                true => Err(Failure::usage(format!("{} is a file of the input", self.address))),
+                false => Ok(()),
+            }
+        }
+
+        fn are_absent(&self, addresses: &[RemoteAddress], force: bool) -> Result<(), Failure> {
+            if force {
+                return Ok(());
+            }
+            let sizes = self.remote.sizes(addresses);
+            let sizes = sizes.map_err(|error| failure(&error))?;
+            match addresses.iter().zip(sizes).find(|(_, size)| size.is_some()) {
+                Some((address, _)) => Err(exists(address)),
+                None => Ok(()),
+            }
+        }
+
+        /// Writes what is planned; it appears whole or not at all.
         pub(crate) fn write(
             &self,
             plan: &Plan,
             options: &WriteOptions<'_>,
-            force: bool,
         ) -> Result<(), Failure> {
-            let created = self.remote.create(&self.address, force, plan.encoded_len());
+            let written = plan.write_address(&self.address, &self.remote, options);
+            written.map_err(|error| of_write(&self.shown(), &error))
+        }
+
+        /// Writes one object, which appears whole or not at all. `len` is its length, as far as it is known.
+        pub(crate) fn put(
+            &self,
+            len: Option<u64>,
+            force: bool,
+            write: impl FnOnce(&mut dyn io::Write) -> Result<(), Error>,
+        ) -> Result<(), Failure> {
+            let created = self.remote.create(&self.address, force, len);
             let mut upload = created.map_err(|error| failure(&error))?;
-            let written = plan.write_to(&mut upload, options);
-            written.map_err(|error| Failure::about(&self.shown(), &error))?;
+            write(&mut upload).map_err(|error| of_write(&self.shown(), &error))?;
             upload.finish().map_err(|error| failure(&error))
         }
     }
@@ -195,6 +236,22 @@ mod on {
         }
     }
 
+    /// An error while an object was written; that it is there already is one of usage.
+    fn of_write(shown: &Path, error: &Error) -> Failure {
+        let mut source: Option<&dyn std::error::Error> = Some(error);
+        while let Some(inner) = source {
+            let remote = match inner.downcast_ref::<io::Error>() {
+                Some(error) => error.get_ref().and_then(|error| error.downcast_ref()),
+                None => inner.downcast_ref::<RemoteError>(),
+            };
+            if let Some(error) = remote {
+                return failure(error);
+            }
+            source = inner.source();
+        }
+        Failure::about(shown, error)
+    }
+
     fn exists(address: &dyn std::fmt::Display) -> Failure {
         Failure::usage(format!("{address} exists; --force overwrites it"))
     }
@@ -254,7 +311,24 @@ mod off {
             match *self {}
         }
 
-        pub(crate) fn write(&self, _: &Plan, _: &WriteOptions<'_>, _: bool) -> Result<(), Failure> {
+        pub(crate) fn is_not_input(&self) -> Result<(), Failure> {
+            match *self {}
+        }
+
+        pub(crate) fn may_write_beside(&self, _: &Plan, _: bool) -> Result<(), Failure> {
+            match *self {}
+        }
+
+        pub(crate) fn write(&self, _: &Plan, _: &WriteOptions<'_>) -> Result<(), Failure> {
+            match *self {}
+        }
+
+        pub(crate) fn put(
+            &self,
+            _: Option<u64>,
+            _: bool,
+            _: impl FnOnce(&mut dyn std::io::Write) -> Result<(), Error>,
+        ) -> Result<(), Failure> {
             match *self {}
         }
     }

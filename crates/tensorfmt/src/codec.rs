@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tensor_core::codec::HasEntries;
 use tensor_core::{
-    DType, FileId, Misfit, Order, Patch, Shape, Source, TensorSpec, Value, WriteOptions,
+    DType, FileId, Misfit, Order, Patch, SetOutput, Shape, Source, TensorSpec, Value, WriteOptions,
 };
 
 use crate::convert::{Casting, Model, ModelTensor, Unreadable};
@@ -137,6 +137,17 @@ pub(crate) trait Write: fmt::Debug + Send + Sync {
     /// Writes the file front to back.
     fn write_to(&self, _out: &mut dyn io::Write, _options: &WriteOptions<'_>) -> Result<()> {
         let message = "a set is several files, which one output can't take";
+        Err(Error::Usage(message.into()))
+    }
+
+    /// Writes the files of a set called `name`, one after the other.
+    fn write_set(
+        &self,
+        _name: &str,
+        _out: &mut dyn SetOutput,
+        _options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        let message = "a file is no set, and is written to one output";
         Err(Error::Usage(message.into()))
     }
 

@@ -5,6 +5,8 @@
 //! everything that is no tensor data, a [`Loss`]. A [`Plan`] then writes, pulling the data in
 //! windows from the source files.
 
+#[cfg(feature = "remote")]
+mod address;
 mod cast;
 mod choices;
 mod edit;
@@ -35,7 +37,7 @@ pub use notes::Note;
 pub use parts::PlannedPart;
 #[cfg(feature = "primitiv")]
 pub(crate) use targets::{none_left, refusal};
-use tensor_core::{DType, FileId, Shape, WriteOptions};
+use tensor_core::{DType, FileId, SetOutput, Shape, WriteOptions};
 
 use crate::codec::Write;
 use crate::{Error, Format, Result};
@@ -594,6 +596,50 @@ impl Plan {
     /// What the source or `out` fails with; [`Error::Usage`] for a set, which is several files.
     pub fn write_to(&self, mut out: impl std::io::Write, options: &WriteOptions<'_>) -> Result<()> {
         self.writer.write_to(&mut out, options)
+    }
+
+    /// Writes the files of a set to where `out` puts them, the one called `name`, which names all others, last.
+    /// Each part is read twice where a format keeps something before its data.
+    ///
+    /// ```
+    /// use tensorfmt::convert::{Model, Options, Target, plan};
+    /// use tensorfmt::{SetOutput, Tensor, WriteOptions};
+    ///
+    /// /// The names of files, and their bytes one after the other.
+    /// #[derive(Default)]
+    /// struct Named(Vec<String>, Vec<u8>);
+    /// # impl std::io::Write for Named {
+    /// #     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+    /// #         self.1.write(bytes)
+    /// #     }
+    /// #     fn flush(&mut self) -> std::io::Result<()> {
+    /// #         Ok(())
+    /// #     }
+    /// # }
+    /// impl SetOutput for Named {
+    ///     fn begin(&mut self, name: &str, _len: Option<u64>) -> std::io::Result<()> {
+    ///         self.0.push(name.to_owned());
+    ///         Ok(())
+    ///     }
+    /// }
+    /// let mut model = Model::new();
+    /// model.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?);
+    /// let plan = plan(model, Target::SafetensorsSet, &Options::default())?;
+    /// let mut out = Named::default();
+    /// plan.write_set_to("m.safetensors.index.json", &mut out, &WriteOptions::default())?;
+    /// assert_eq!(out.0, ["m-00001-of-00001.safetensors", "m.safetensors.index.json"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What the source or `out` fails with; [`Error::Usage`] for a target that is one file.
+    pub fn write_set_to(
+        &self,
+        name: &str,
+        out: &mut dyn SetOutput,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        self.writer.write_set(name, out, options)
     }
 
     /// The file in memory.

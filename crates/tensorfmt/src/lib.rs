@@ -87,8 +87,8 @@ pub use select::Select;
 pub use tensor_core::MappedFile;
 pub use tensor_core::{
     At, Bytes, Cast, CastError, DType, Element, Entries, FileError, FileId, FileSource, Item, Kind,
-    LimitExceeded, Misfit, Notice, Order, Outcome, Parts, Progress, Report, Shape, ShapeError,
-    Share, Source, SourceError, StrideError, Tensor, TensorSpec, Value, VerifyOptions, Window,
+    LimitExceeded, Misfit, Notice, Order, Outcome, Parts, Progress, Report, SetOutput, Shape,
+    ShapeError, Share, Source, SourceError, StrideError, Tensor, TensorSpec, Value, VerifyOptions, Window,
     WriteOptions, bf16, f16,
 };
 #[cfg(feature = "remote")]

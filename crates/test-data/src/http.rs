@@ -10,6 +10,8 @@
     reason = "a slip should stop the test, and bodies are in memory"
 )]
 
+mod store;
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -69,6 +71,7 @@ type Hook = Box<dyn Fn(&Asked) -> Play + Send + Sync>;
 struct Shared {
     objects: Mutex<HashMap<String, (Arc<Vec<u8>>, u64)>>,
     versions: AtomicU64,
+    uploads: store::Kept,
     hook: Mutex<Arc<Hook>>,
     latency: Mutex<Duration>,
     /// Bytes a second over all connections, and when the next ones may go.
@@ -98,6 +101,7 @@ impl Server {
         let shared = Arc::new(Shared {
             objects: Mutex::default(),
             versions: AtomicU64::new(0),
+            uploads: Mutex::default(),
             hook: Mutex::new(Arc::new(Box::new(|_| Play::Well))),
             latency: Mutex::default(),
             rate: Mutex::default(),
@@ -200,10 +204,10 @@ impl Shared {
             return;
         };
         let mut reader = BufReader::new(stream);
-        while let Some(asked) = self.read(&mut reader) {
+        while let Some((asked, body)) = self.read(&mut reader) {
             let now = self.at_once.fetch_add(1, Ordering::Relaxed) + 1;
             self.most_at_once.fetch_max(now, Ordering::Relaxed);
-            let goes_on = self.answer(&asked, &mut out);
+            let goes_on = self.answer(&asked, &body, &mut out);
             self.at_once.fetch_sub(1, Ordering::Relaxed);
             if goes_on != Some(true) || self.stop.load(Ordering::Relaxed) {
                 break;
@@ -212,7 +216,7 @@ impl Shared {
         let _ = out.shutdown(std::net::Shutdown::Both);
     }
 
-    fn read(&self, reader: &mut BufReader<TcpStream>) -> Option<Asked> {
+    fn read(&self, reader: &mut BufReader<TcpStream>) -> Option<(Asked, Vec<u8>)> {
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;
         let mut words = line.split_whitespace();
@@ -232,7 +236,11 @@ impl Shared {
             .get("content-length")
             .and_then(|len| len.parse().ok())
             .unwrap_or(0);
-        std::io::copy(&mut reader.take(len), &mut std::io::sink()).ok()?;
+        let mut body = Vec::new();
+        reader.take(len).read_to_end(&mut body).ok()?;
+        if body.len() as u64 != len {
+            return None;
+        }
         let range = headers.get("range").and_then(|range| {
             let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
             Some((first.parse().ok()?, last.parse().ok()?))
@@ -246,11 +254,11 @@ impl Shared {
             number: log.len() as u64,
         };
         log.push(asked.clone());
-        Some(asked)
+        Some((asked, body))
     }
 
     /// `Some(true)` where the connection may be used again.
-    fn answer(&self, asked: &Asked, out: &mut TcpStream) -> Option<bool> {
+    fn answer(&self, asked: &Asked, body: &[u8], out: &mut TcpStream) -> Option<bool> {
         let latency = *self.latency.lock().unwrap();
         thread::sleep(latency);
         let hook = self.hook.lock().unwrap().clone();
@@ -262,8 +270,11 @@ impl Shared {
             Play::Redirect(to) => return self.plain(out, 302, &[format!("Location: {to}")], b""),
             _ => {}
         }
-        let path = asked.target.split('?').next().unwrap_or_default();
-        let found = self.objects.lock().unwrap().get(path).cloned();
+        if let Some((status, head, text)) = self.write(asked, body) {
+            return self.plain(out, status, &head, text.as_bytes());
+        }
+        let path = decoded(asked.target.split('?').next().unwrap_or_default());
+        let found = self.objects.lock().unwrap().get(&path).cloned();
         let Some((bytes, version)) = found else {
             return self.plain(out, 404, &[], b"not here");
         };
@@ -380,4 +391,17 @@ impl Shared {
         }
         Some(())
     }
+}
+
+/// A path without its escapes.
+fn decoded(path: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = path.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let code = (*first == b'%').then(|| tail.get(..2)).flatten();
+        let code = code.and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 16).ok());
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &tail[2..] } else { tail };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }

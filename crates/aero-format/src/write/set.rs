@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use serde_json::{Value as Json, json};
 use tensor_core::codec::{AtomicFile, Output, SealedFile, Sink, stale_files};
-use tensor_core::{Source, WriteOptions};
+use tensor_core::{SetOutput, SinkError, WriteOptions};
 
 use super::{Builder, FileLayout, Options, Shard};
 use crate::integrity::hex;
@@ -61,19 +61,88 @@ impl Builder {
     /// ```
     pub fn write_set_with(&self, path: impl AsRef<Path>, options: &WriteOptions<'_>) -> Result<()> {
         let path = path.as_ref();
+        let mut files = Vec::new();
+        let text = self.each_file(path, options, |name, layout| {
+            let place = path.with_file_name(name);
+            let file = AtomicFile::create_chosen(place, self.sources(), options)?;
+            let mut sink = Sink::new(Hashed::new(file));
+            self.write(layout, &mut sink, options)?;
+            let (file, sha256, len) = sink.into_inner().done();
+            files.push(file.seal()?);
+            Ok((sha256, len))
+        })?;
+        let mut file = AtomicFile::create_from(path, self.sources(), options)?;
+        file.put(text.as_bytes())?;
+        files.push(file.seal()?);
+        let stale = match options.create_new {
+            true => Vec::new(),
+            false => self.stale_files(path),
+        };
+        SealedFile::commit_set(files, stale, options)
+    }
+
+    /// Writes a set to where `out` puts its files: the parts, then the index, and the JSON called `name` last.
+    /// They are byte for byte what [`write_set`](Self::write_set) writes.
+    ///
+    /// ```
+    /// use aero_format::{Builder, SetOutput, Tensor, WriteOptions};
+    ///
+    /// /// The names of files, and their bytes one after the other.
+    /// #[derive(Default)]
+    /// struct Named(Vec<String>, Vec<u8>);
+    /// # impl std::io::Write for Named {
+    /// #     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+    /// #         self.1.write(bytes)
+    /// #     }
+    /// #     fn flush(&mut self) -> std::io::Result<()> {
+    /// #         Ok(())
+    /// #     }
+    /// # }
+    /// impl SetOutput for Named {
+    ///     fn begin(&mut self, name: &str, _len: Option<u64>) -> std::io::Result<()> {
+    ///         self.0.push(name.to_owned());
+    ///         Ok(())
+    ///     }
+    /// }
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+    /// let mut out = Named::default();
+    /// builder.write_set_to("m.aeroset.json", &mut out, &WriteOptions::default())?;
+    /// assert_eq!(out.0, ["part-000.aero", "index.aero", "m.aeroset.json"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`write_set`](Self::write_set), and what `out` fails with.
+    pub fn write_set_to(
+        &self,
+        name: &str,
+        out: &mut dyn SetOutput,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        let text = self.each_file(Path::new(name), options, |name, layout| {
+            out.begin(name, Some(layout.len)).map_err(SinkError::Io)?;
+            let mut sink = Sink::new(Hashed::new(&mut *out));
+            self.write(layout, &mut sink, options)?;
+            let (_, sha256, len) = sink.into_inner().done();
+            Ok((sha256, len))
+        })?;
+        let len = Some(text.len() as u64);
+        let begun = out.begin(name, len).and_then(|()| out.write_all(text.as_bytes()));
+        Ok(begun.map_err(SinkError::Io)?)
+    }
+
+    /// Has each part and then the index written, which tells its SHA-256 and its length; gives the text of the
+    /// set.
+    fn each_file(
+        &self,
+        path: &Path,
+        options: &WriteOptions<'_>,
+        mut write: impl FnMut(&str, &FileLayout) -> Result<(String, u64)>,
+    ) -> Result<String> {
         let shards = self.shards();
         let names = self.part_names(path, &shards);
-        let mut parts = Vec::new();
-        let mut files = Vec::new();
-        let mut write = |name: &str, layout: &FileLayout| {
-            let file = Hashed::create(&path.with_file_name(name), self.sources(), options)?;
-            let mut sink = Sink::new(file);
-            self.write(layout, &mut sink, options)?;
-            let (file, sha256, len) = sink.into_inner().seal()?;
-            files.push(file);
-            Ok::<_, crate::Error>((sha256, len))
-        };
-        let mut hashed = Vec::new();
+        let (mut parts, mut hashed) = (Vec::new(), Vec::new());
         let mut first = 0;
         for (part, name) in self.parts_of(&shards).into_iter().zip(&names) {
             // What the format can't hold, and what can't be read, fails before the first byte.
@@ -86,15 +155,11 @@ impl Builder {
         // The index has the hashes that the parts were written with.
         let name = self.index_name(path);
         let (sha256, len) = write(&name, &self.layout_with(&shards, false, hashed)?)?;
-        let text = set_json(&self.options, parts, &file_json(&name, &sha256, len));
-        let mut file = AtomicFile::create_from(path, self.sources(), options)?;
-        file.put(text.as_bytes())?;
-        files.push(file.seal()?);
-        let stale = match options.create_new {
-            true => Vec::new(),
-            false => self.stale_files(path),
-        };
-        SealedFile::commit_set(files, stale, options)
+        Ok(set_json(
+            &self.options,
+            parts,
+            &file_json(&name, &sha256, len),
+        ))
     }
 
     /// Has the parts of a set start with these tensors, counted in the order of the calls, whatever
@@ -292,36 +357,32 @@ pub(super) fn set_json(options: &Options, parts: Vec<Json>, index: &Json) -> Str
 }
 
 /// A file whose SHA-256 is taken as it is written.
-struct Hashed {
-    file: AtomicFile,
+struct Hashed<O> {
+    out: O,
     hasher: sha2::Sha256,
     len: u64,
 }
 
-impl Hashed {
-    fn create<'s>(
-        path: &Path,
-        sources: impl Iterator<Item = &'s dyn Source>,
-        options: &WriteOptions<'_>,
-    ) -> Result<Self> {
-        Ok(Self {
-            file: AtomicFile::create_chosen(path, sources, options)?,
+impl<O: Output> Hashed<O> {
+    fn new(out: O) -> Self {
+        Self {
+            out,
             hasher: sha2::Digest::new(),
             len: 0,
-        })
+        }
     }
 
     /// The file, the hash in hexadecimal, and the length.
-    fn seal(self) -> Result<(SealedFile, String, u64)> {
+    fn done(self) -> (O, String, u64) {
         let digest = sha2::Digest::finalize(self.hasher);
-        Ok((self.file.seal()?, hex(&digest), self.len))
+        (self.out, hex(&digest), self.len)
     }
 }
 
-impl Output for Hashed {
-    fn put(&mut self, bytes: &[u8]) -> Result<(), tensor_core::SinkError> {
+impl<O: Output> Output for Hashed<O> {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
         sha2::Digest::update(&mut self.hasher, bytes);
         self.len += bytes.len() as u64;
-        self.file.put(bytes)
+        self.out.put(bytes)
     }
 }

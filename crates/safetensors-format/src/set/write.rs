@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::string::String;
 use std::vec::Vec;
 
-use tensor_core::WriteOptions;
+use tensor_core::{SetOutput, SinkError, WriteOptions};
 use tensor_core::codec::{AtomicFile, Output, SealedFile, Sink, stale_files};
 
 use super::Set;
@@ -105,6 +105,60 @@ impl Builder {
             false => self.stale_files(path),
         };
         SealedFile::commit_set(files, stale, options)
+    }
+
+    /// Writes a set to where `out` puts its files: the shards, and the index called `name` last. They are byte
+    /// for byte what [`write_set`](Self::write_set) writes.
+    ///
+    /// ```
+    /// use safetensors_format::{Builder, SetOutput, Tensor, WriteOptions};
+    ///
+    /// /// The names of files, and their bytes one after the other.
+    /// #[derive(Default)]
+    /// struct Named(Vec<String>, Vec<u8>);
+    /// # impl std::io::Write for Named {
+    /// #     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+    /// #         self.1.write(bytes)
+    /// #     }
+    /// #     fn flush(&mut self) -> std::io::Result<()> {
+    /// #         Ok(())
+    /// #     }
+    /// # }
+    /// impl SetOutput for Named {
+    ///     fn begin(&mut self, name: &str, _len: Option<u64>) -> std::io::Result<()> {
+    ///         self.0.push(name.to_owned());
+    ///         Ok(())
+    ///     }
+    /// }
+    /// let mut builder = Builder::new();
+    /// builder.tensor("w", Tensor::from_slice(&[0.5f32, 1.5], &[2])?)?;
+    /// let mut out = Named::default();
+    /// builder.write_set_to("m.safetensors.index.json", &mut out, &WriteOptions::default())?;
+    /// assert_eq!(out.0, ["m-00001-of-00001.safetensors", "m.safetensors.index.json"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`write_set`](Self::write_set), and what `out` fails with.
+    pub fn write_set_to(
+        &self,
+        name: &str,
+        out: &mut dyn SetOutput,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        let shards = self.shards();
+        let names = shard_names(Path::new(name), shards.len())?;
+        // What the format can't hold fails before the first byte.
+        let plans = shards.iter().map(|shard| self.plan_of(shard));
+        let plans = plans.collect::<Result<Vec<_>>>()?;
+        for (plan, name) in plans.iter().zip(&names) {
+            out.begin(name, Some(plan.file_len)).map_err(SinkError::Io)?;
+            self.write(plan, &mut Sink::new(&mut *out), options)?;
+        }
+        let index = self.index_of(&shards, &names);
+        let len = Some(index.len() as u64);
+        let begun = out.begin(name, len).and_then(|()| out.write_all(index.as_bytes()));
+        Ok(begun.map_err(SinkError::Io)?)
     }
 
     /// Writes one shard of a set alone to `out`, front to back: the shard of this number, counted from 0 in the

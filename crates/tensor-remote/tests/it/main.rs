@@ -10,6 +10,8 @@
 
 mod hostile;
 mod reading;
+#[cfg(feature = "s3")]
+mod sets;
 mod writing;
 
 use std::time::Duration;

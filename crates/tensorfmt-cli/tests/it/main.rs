@@ -32,6 +32,8 @@ mod saving;
 mod several;
 mod sharded;
 mod silence;
+#[cfg(feature = "remote")]
+mod stores;
 mod unread;
 mod verbs;
 

@@ -8,7 +8,9 @@ use aero_format::{
     Archive, Builder, Chunk, DTypeCode, Entry, IndexStyle, JoinedPart, MetaEntry, Set, Style, TensorOptions,
 };
 use serde_json::{Value as Json, json};
-use tensor_core::{DType, FileId, Misfit, Order, Parts, Patch, Source, Value, WriteOptions};
+use tensor_core::{
+    DType, FileId, Misfit, Order, Parts, Patch, SetOutput, Source, Value, WriteOptions,
+};
 
 use super::{
     About, Capabilities, Describe, DescribeEntry, Native, Prepared, SetPart, Write, one_file,
@@ -289,6 +291,15 @@ impl Write for SetWriter {
         Ok(self.0.write_set_with(path, options)?)
     }
 
+    fn write_set(
+        &self,
+        name: &str,
+        out: &mut dyn SetOutput,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        Ok(self.0.write_set_to(name, out, options)?)
+    }
+
     fn write_part(
         &self,
         part: usize,
@@ -489,4 +500,13 @@ pub(crate) fn open_parts(
 /// Opens a set with what opens the addresses that it names.
 pub(crate) fn open_linked(path: &Path, links: Arc<dyn Parts>, options: &ReadOptions) -> Result<Set> {
     Ok(Set::open_linked(path, links, &own_options(options))?)
+}
+
+/// The names of the files that the text of a set names.
+#[cfg(feature = "remote")]
+pub(crate) fn names_in(set: &Json) -> Vec<String> {
+    let parts = set.get("parts").and_then(Json::as_array);
+    let files = parts.into_iter().flatten().chain(set.get("global_tidx"));
+    let names = files.filter_map(|file| file.get("path")?.as_str());
+    names.map(str::to_owned).collect()
 }

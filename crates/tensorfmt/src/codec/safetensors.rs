@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use safetensors_format::{Archive, Builder, DTypeCode, Entry, Set, TensorOptions};
-use tensor_core::{DType, FileId, Misfit, Order, Parts, Patch, Source, Value, WriteOptions};
+use tensor_core::{
+    DType, FileId, Misfit, Order, Parts, Patch, SetOutput, Source, Value, WriteOptions,
+};
 
 use super::{
     About, Capabilities, Describe, DescribeEntry, Native, Prepared, SetPart, Write, one_file,
@@ -238,6 +240,15 @@ impl Write for SetWriter {
         Ok(self.0.write_set_with(path, options)?)
     }
 
+    fn write_set(
+        &self,
+        name: &str,
+        out: &mut dyn SetOutput,
+        options: &WriteOptions<'_>,
+    ) -> Result<()> {
+        Ok(self.0.write_set_to(name, out, options)?)
+    }
+
     fn write_part(
         &self,
         part: usize,
@@ -386,4 +397,12 @@ pub(crate) fn open_parts(
 /// Opens a set; its index names no addresses.
 pub(crate) fn open_linked(path: &Path, _links: Arc<dyn Parts>, options: &ReadOptions) -> Result<Set> {
     open_set(path, options)
+}
+
+/// The names of the files that the text of an index names.
+#[cfg(feature = "remote")]
+pub(crate) fn names_in(index: &serde_json::Value) -> Vec<String> {
+    let map = index.get("weight_map").and_then(|map| map.as_object());
+    let names = map.into_iter().flat_map(serde_json::Map::values);
+    names.filter_map(|name| Some(name.as_str()?.to_owned())).collect()
 }
