@@ -124,7 +124,10 @@ impl HttpService for Service {
         trace.seen().tries += 1;
         let answer = self.follow(request, &trace).await;
         answer.map_err(|(kind, problem)| {
-            trace.seen().problem = Some(problem.clone());
+            let mut seen = trace.seen();
+            seen.problem = Some(problem.clone());
+            seen.is_in_doubt = true;
+            drop(seen);
             HttpError::new(kind, problem)
         })
     }
@@ -167,6 +170,7 @@ impl Service {
             {
                 let mut seen = trace.seen();
                 seen.status = Some(answer.status().as_u16());
+                seen.is_in_doubt |= answer.status().is_server_error();
                 seen.problem = None;
                 seen.code = None;
             }

@@ -31,6 +31,8 @@ pub(crate) struct Seen {
     pub(crate) tries: u32,
     /// Whether the last answer says when the object was changed.
     pub(crate) has_modified: bool,
+    /// Whether a try had no answer, or one that leaves open what came of it.
+    pub(crate) is_in_doubt: bool,
     /// Whether it takes away what was sent, which no limit keeps from being done.
     clears: bool,
 }
@@ -54,6 +56,11 @@ impl Trace {
     /// Work whose requests all have this one.
     pub(crate) fn of<T>(self, work: impl Future<Output = T>) -> impl Future<Output = T> {
         CURRENT.scope(self, work)
+    }
+
+    /// Whether it may have been carried out although it failed.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.seen().is_in_doubt
     }
 
     /// That of the work on its way.

@@ -7,7 +7,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use bytes::Bytes;
 use object_store::path::Path;
-use object_store::{Error, MultipartUpload, ObjectStore, PutMode, PutOptions, PutPayload};
+use object_store::{
+    Error, MultipartUpload, ObjectMeta, ObjectStore, PutMode, PutOptions, PutPayload,
+};
 use tokio::task::JoinHandle;
 
 use crate::engine::{Engine, lost};
@@ -115,8 +117,8 @@ impl RemoteUpload {
     /// Makes the object appear.
     ///
     /// # Errors
-    /// What the store fails with; there is no object then, or the one that was there before. Whether a last
-    /// request without an answer was carried out, nobody knows: the error says that there was none.
+    /// What the store fails with; there is no object then, or the one that was there before. Where the last
+    /// request has no answer, it is asked whether the object is there.
     pub fn finish(mut self) -> Result<(), RemoteError> {
         self.complete()
     }
@@ -148,36 +150,40 @@ impl RemoteUpload {
         if self.upload.is_none() {
             return self.put_whole();
         }
-        let ready = self.seal().and_then(|()| {
-            // Once more, since it may have taken hours.
-            self.check_absent()
-        });
-        if let Err(error) = ready {
-            self.abort();
-            return Err(error);
-        }
+        let before = match self.seal().and_then(|()| self.before()) {
+            Ok(before) => before,
+            Err(error) => {
+                self.abort();
+                return Err(error);
+            }
+        };
         let Some(mut upload) = self.upload.take() else {
             return Ok(());
         };
-        let completed = self.run(Trace::default(), async move {
+        let trace = Trace::default();
+        let completed = self.run(trace.clone(), async move {
             let done = upload.complete().await;
             (done, upload)
         });
         let (done, upload) = completed?;
-        if let Err(problem) = done {
+        if done.is_err() {
             self.upload = Some(upload);
-            self.abort();
-            return Err(self.fail(problem));
         }
-        self.is_there = true;
-        self.check_written()
+        let ended = self.end(done.map(drop), &trace, before.as_ref());
+        if !self.is_there {
+            self.abort();
+        }
+        self.upload = None;
+        ended
     }
 
     /// What has less than a part's bytes is one request.
     fn put_whole(&mut self) -> Result<(), RemoteError> {
         let bytes = Bytes::from(std::mem::take(&mut self.buffer));
+        let before = self.before()?;
         let (store, path, replace) = (self.store.clone(), self.path.clone(), self.replace);
-        let put = self.run(Trace::default(), async move {
+        let trace = Trace::default();
+        let put = self.run(trace.clone(), async move {
             let put = |mode, bytes: Bytes| {
                 store.put_opts(&path, PutPayload::from(bytes), PutOptions::from(mode))
             };
@@ -191,7 +197,33 @@ impl RemoteUpload {
             };
             (done, ())
         });
-        put?.0.map_err(|problem| self.fail(problem))?;
+        self.end(put?.0.map(drop), &trace, before.as_ref())
+    }
+
+    /// What is there before the object appears; it may have come there in the hours that this has taken.
+    fn before(&self) -> Result<Option<ObjectMeta>, RemoteError> {
+        match self.meta()? {
+            Some(_) if !self.replace => Err(self.fail(Problem::Exists)),
+            before => Ok(before),
+        }
+    }
+
+    /// Whether the object has appeared, after the request that makes it. One that was not answered may have been
+    /// carried out, and its repetition refused; what is there then, and was not before, is this object.
+    fn end(
+        &mut self,
+        done: Result<(), Problem>,
+        trace: &Trace,
+        before: Option<&ObjectMeta>,
+    ) -> Result<(), RemoteError> {
+        if let Err(problem) = done {
+            let is_new = |there: &ObjectMeta| there.size == self.written && before != Some(there);
+            let is_made = trace.is_in_doubt()
+                && matches!(self.meta(), Ok(Some(there)) if is_new(&there));
+            if !is_made {
+                return Err(self.fail(problem));
+            }
+        }
         self.is_there = true;
         self.check_written()
     }
@@ -265,7 +297,7 @@ impl RemoteUpload {
     }
 
     fn check_absent(&self) -> Result<(), RemoteError> {
-        if self.replace || self.size()?.is_none() {
+        if self.replace || self.meta()?.is_none() {
             return Ok(());
         }
         Err(self.fail(Problem::Exists))
@@ -273,7 +305,7 @@ impl RemoteUpload {
 
     /// Whether what is there now has the length of what was written.
     fn check_written(&self) -> Result<(), RemoteError> {
-        match self.size()? {
+        match self.meta()?.map(|meta| meta.size) {
             Some(size) if size == self.written => Ok(()),
             there => {
                 let there = there.map_or("nothing".to_owned(), |size| format!("{size} bytes"));
@@ -283,13 +315,13 @@ impl RemoteUpload {
         }
     }
 
-    fn size(&self) -> Result<Option<u64>, RemoteError> {
+    fn meta(&self) -> Result<Option<ObjectMeta>, RemoteError> {
         let (store, path) = (self.store.clone(), self.path.clone());
         let asked = self
             .engine
             .wait(async move { head(&*store, &path, &Trace::default()).await });
         match asked.map_err(|problem| self.fail(problem))? {
-            Ok(meta) => Ok(Some(meta.size)),
+            Ok(meta) => Ok(Some(meta)),
             Err(Problem::NotFound) => Ok(None),
             Err(problem) => Err(self.fail(problem)),
         }

@@ -19,7 +19,7 @@ mod on {
     use std::sync::{Arc, OnceLock};
     use std::time::Duration;
 
-    use tensor_core::Source;
+    use tensor_core::{SinkError, Source};
     use tensorfmt::convert::Plan;
     use tensorfmt::tensor_remote::{Problem, RemoteError, Scheme};
     use tensorfmt::{
@@ -238,18 +238,17 @@ mod on {
 
     /// An error while an object was written; that it is there already is one of usage.
     fn of_write(shown: &Path, error: &Error) -> Failure {
-        let mut source: Option<&dyn std::error::Error> = Some(error);
-        while let Some(inner) = source {
-            let remote = match inner.downcast_ref::<io::Error>() {
-                Some(error) => error.get_ref().and_then(|error| error.downcast_ref()),
-                None => inner.downcast_ref::<RemoteError>(),
-            };
-            if let Some(error) = remote {
+        // Who only writes bytes has it as an error of `io`.
+        if let Error::Sink(SinkError::Io(inner)) = error {
+            let inner = inner.get_ref().and_then(|inner| inner.downcast_ref());
+            if let Some(error) = inner {
                 return failure(error);
             }
-            source = inner.source();
         }
-        Failure::about(shown, error)
+        match error.rule_id() {
+            Some("remote.exists") => Failure::usage(format!("{error}; --force overwrites it")),
+            _ => Failure::about(shown, error),
+        }
     }
 
     fn exists(address: &dyn std::fmt::Display) -> Failure {

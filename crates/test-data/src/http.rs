@@ -44,6 +44,8 @@ pub enum Play {
     Status(u16, String),
     /// Not at all: the connection is closed.
     Close,
+    /// Not at all, after what was asked for was done.
+    Mute,
     /// Well, but for the connection being closed after so many bytes of the body.
     Cut(usize),
     /// With a body and a length of so many bytes only, for the range that was asked for.
@@ -263,20 +265,33 @@ impl Shared {
         thread::sleep(latency);
         let hook = self.hook.lock().unwrap().clone();
         let play = hook(asked);
+        // What answers HEAD has none.
+        fn none(_: &[u8]) -> &[u8] {
+            b""
+        }
+        let with_body: fn(&[u8]) -> &[u8] = match asked.method.as_str() {
+            "HEAD" => none,
+            _ => |body| body,
+        };
         match &play {
             Play::Close => return None,
             Play::Late(time) => thread::sleep(*time),
-            Play::Status(status, body) => return self.plain(out, *status, &[], body.as_bytes()),
+            Play::Status(status, body) => {
+                return self.plain(out, *status, &[], with_body(body.as_bytes()));
+            }
             Play::Redirect(to) => return self.plain(out, 302, &[format!("Location: {to}")], b""),
             _ => {}
         }
         if let Some((status, head, text)) = self.write(asked, body) {
+            if matches!(play, Play::Mute) {
+                return None;
+            }
             return self.plain(out, status, &head, text.as_bytes());
         }
         let path = decoded(asked.target.split('?').next().unwrap_or_default());
         let found = self.objects.lock().unwrap().get(&path).cloned();
         let Some((bytes, version)) = found else {
-            return self.plain(out, 404, &[], b"not here");
+            return self.plain(out, 404, &[], with_body(b"not here"));
         };
         let e_tag = match play {
             Play::Weak => format!("W/\"v{version}\""),
