@@ -197,7 +197,8 @@ impl Work {
             if is_set {
                 // One file less, which is deleted.
                 let larger = ["--force", "--max-shard-size", "20MiB"];
-                let said = self.ended(&[&["convert", &from, &to], &larger[..]].concat(), settings)?;
+                let said =
+                    self.ended(&[&["convert", &from, &to], &larger[..]].concat(), settings)?;
                 let said = String::from_utf8_lossy(&said.stderr).into_owned();
                 if !said.contains("deleted: a part of the set that was replaced") {
                     return Err(format!("{to} was replaced by a smaller set: {said}"));
@@ -229,7 +230,11 @@ impl Work {
         sparse(&large, 16, 16 << 20).map_err(|error| error.to_string())?;
         let large = large.display().to_string();
         let before = listed()?;
-        for name in ["gone.aero", "gone.aeroset.json", "gone.safetensors.index.json"] {
+        for name in [
+            "gone.aero",
+            "gone.aeroset.json",
+            "gone.safetensors.index.json",
+        ] {
             let to = format!("{base}/{name}");
             let mut arguments = vec!["convert", "-q", "--no-verify", &large, &to];
             if name.ends_with(".json") {
@@ -237,7 +242,12 @@ impl Work {
             }
             let limited = [&arguments[..], &["--limit", "max_requests=14"]].concat();
             let ended = self.ended(&limited, settings)?;
-            self.left_nothing((&to, "a limit"), ended.status.code() == Some(1), &before, listed)?;
+            self.left_nothing(
+                (&to, "a limit"),
+                ended.status.code() == Some(1),
+                &before,
+                listed,
+            )?;
 
             let mut command = Command::new(&self.program);
             command.args(&arguments).stdin(Stdio::null());
@@ -250,7 +260,9 @@ impl Work {
                     return Err(format!("{to}: no upload was seen on its way"));
                 }
             }
-            let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+            let sent = Command::new("kill")
+                .args(["-INT", &child.id().to_string()])
+                .status();
             let status = child.wait().map_err(|error| error.to_string())?;
             let is_stopped = sent.is_ok() && status.code() == Some(130);
             self.left_nothing((&to, "a signal"), is_stopped, &before, listed)?;
@@ -269,7 +281,9 @@ impl Work {
         match (is_ended, listed()?) {
             (false, _) => Err(format!("{to}: it was not ended by {why}")),
             (true, left) if left == *before => Ok(()),
-            (true, left) => Err(format!("{to}: ended by {why} it left {left:?} beside {before:?}")),
+            (true, left) => Err(format!(
+                "{to}: ended by {why} it left {left:?} beside {before:?}"
+            )),
         }
     }
 }
@@ -279,7 +293,9 @@ fn sparse(path: &Path, tensors: u64, len: u64) -> std::io::Result<()> {
     let names: Vec<String> = (0..tensors)
         .map(|at| {
             let (start, end) = (at * len, (at + 1) * len);
-            format!("\"t{at}\":{{\"dtype\":\"U8\",\"shape\":[{len}],\"data_offsets\":[{start},{end}]}}")
+            format!(
+                "\"t{at}\":{{\"dtype\":\"U8\",\"shape\":[{len}],\"data_offsets\":[{start},{end}]}}"
+            )
         })
         .collect();
     let header = format!("{{{}}}", names.join(","));

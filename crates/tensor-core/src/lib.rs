@@ -63,9 +63,9 @@ mod pieces;
 mod pool;
 mod report;
 mod scratch;
-mod shape;
 #[cfg(feature = "std")]
 mod set_output;
+mod shape;
 mod share;
 mod sink;
 mod source;
@@ -102,9 +102,9 @@ pub use parts::Parts;
 pub use patch::PatchError;
 pub use patch::{Misfit, Patch};
 pub use report::{Item, Outcome, Report};
-pub use shape::{Order, Shape};
 #[cfg(feature = "std")]
 pub use set_output::SetOutput;
+pub use shape::{Order, Shape};
 pub use share::Share;
 pub use sink::SinkError;
 #[cfg(feature = "std")]

@@ -283,7 +283,12 @@ impl Service {
         } else {
             trace.clone()
         };
-        let body = self.body_of(body, if is_data { u64::MAX } else { SMALL }, of_body, trace.clears());
+        let body = self.body_of(
+            body,
+            if is_data { u64::MAX } else { SMALL },
+            of_body,
+            trace.clears(),
+        );
         if !is_error {
             return Ok(HttpResponse::from_parts(parts, body));
         }

@@ -78,7 +78,12 @@ fn of_bucket(
     }
     let store = match build(engine, address, scheme) {
         Some(built) => built?,
-        None => return Err(RemoteError::new(address, Problem::Disabled(scheme.feature()))),
+        None => {
+            return Err(RemoteError::new(
+                address,
+                Problem::Disabled(scheme.feature()),
+            ));
+        }
     };
     // Whoever was faster has made the same.
     Ok(engine.stores().entry(bucket).or_insert(store).clone())

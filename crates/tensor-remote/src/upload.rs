@@ -218,8 +218,8 @@ impl RemoteUpload {
     ) -> Result<(), RemoteError> {
         if let Err(problem) = done {
             let is_new = |there: &ObjectMeta| there.size == self.written && before != Some(there);
-            let is_made = trace.is_in_doubt()
-                && matches!(self.meta(), Ok(Some(there)) if is_new(&there));
+            let is_made =
+                trace.is_in_doubt() && matches!(self.meta(), Ok(Some(there)) if is_new(&there));
             if !is_made {
                 return Err(self.fail(problem));
             }

@@ -142,7 +142,9 @@ impl<'a> Job<'a> {
     /// have files of them.
     fn may_write_beside(&self, sources: &Sources, plan: &Plan) -> Result<(), Failure> {
         if let Some(object) = &self.object {
-            return object.may_write_beside(plan, self.args.force);
+            let inputs = sources.opened.iter();
+            let inputs = inputs.filter_map(|(input, _)| input.object());
+            return object.may_write_beside(plan, inputs, self.args.force);
         }
         let Output::Path(path) = &self.output else {
             return Ok(());

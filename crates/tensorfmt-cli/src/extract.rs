@@ -165,7 +165,10 @@ fn to(args: &Extract, path: &Path) -> Result<To, Failure> {
                     "{path} is a folder; name an .npz in it"
                 )))
             }
-            kind => Ok(To::Folder(path.to_path_buf(), kind.unwrap_or(ExtractKind::Npy))),
+            kind => Ok(To::Folder(
+                path.to_path_buf(),
+                kind.unwrap_or(ExtractKind::Npy),
+            )),
         };
     }
     match (args.to, ending) {

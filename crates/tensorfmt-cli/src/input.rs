@@ -92,6 +92,11 @@ impl Input {
         })
     }
 
+    /// Where it is, if not on this disk.
+    pub(crate) fn object(&self) -> Option<&Object> {
+        self.object.as_ref()
+    }
+
     /// Opens the file through positional reads, never a map.
     pub(crate) fn open(&self) -> Result<Archive, tensorfmt::Error> {
         self.open_with(&self.options)

@@ -109,8 +109,14 @@ mod on {
             self.are_absent(std::slice::from_ref(&self.address), force)
         }
 
-        /// The same of the objects beside it that a plan writes as well. None of these may be read for it.
-        pub(crate) fn may_write_beside(&self, plan: &Plan, force: bool) -> Result<(), Failure> {
+        /// The same of the objects beside it that a plan writes as well. A set may not be written over what it is
+        /// made of.
+        pub(crate) fn may_write_beside<'a>(
+            &self,
+            plan: &Plan,
+            mut inputs: impl Iterator<Item = &'a Self>,
+            force: bool,
+        ) -> Result<(), Failure> {
             let about = |error: Error| Failure::about(&self.shown(), &error);
             let mut written = plan.addresses_beside(&self.address).map_err(about)?;
             if written.is_empty() {
@@ -118,7 +124,11 @@ mod on {
             }
             self.are_absent(&written, force)?;
             written.push(self.address.clone());
-            let is_read = |address: &&RemoteAddress| self.remote.is_open(address);
+            // An index that was read is not open any more.
+            let is_input = inputs.any(|input| input.address == self.address);
+            let is_read = |address: &&RemoteAddress| {
+                self.remote.is_open(address) || is_input && **address == self.address
+            };
             match written.iter().find(is_read) {
                 Some(read) => Err(Failure::usage(format!("{read} is a file of the input"))),
                 None => Ok(()),
@@ -128,7 +138,10 @@ mod on {
         /// Fails where it is read as an input.
         pub(crate) fn is_not_input(&self) -> Result<(), Failure> {
             match self.remote.is_open(&self.address) {
-                true => Err(Failure::usage(format!("{} is a file of the input", self.address))),
+                true => Err(Failure::usage(format!(
+                    "{} is a file of the input",
+                    self.address
+                ))),
                 false => Ok(()),
             }
         }
@@ -146,11 +159,7 @@ mod on {
         }
 
         /// Writes what is planned; it appears whole or not at all.
-        pub(crate) fn write(
-            &self,
-            plan: &Plan,
-            options: &WriteOptions<'_>,
-        ) -> Result<(), Failure> {
+        pub(crate) fn write(&self, plan: &Plan, options: &WriteOptions<'_>) -> Result<(), Failure> {
             let written = plan.write_address(&self.address, &self.remote, options);
             written.map_err(|error| of_write(&self.shown(), &error))
         }
@@ -314,7 +323,12 @@ mod off {
             match *self {}
         }
 
-        pub(crate) fn may_write_beside(&self, _: &Plan, _: bool) -> Result<(), Failure> {
+        pub(crate) fn may_write_beside<'a>(
+            &self,
+            _: &Plan,
+            _: impl Iterator<Item = &'a Self>,
+            _: bool,
+        ) -> Result<(), Failure> {
             match *self {}
         }
 

@@ -88,8 +88,8 @@ pub use tensor_core::MappedFile;
 pub use tensor_core::{
     At, Bytes, Cast, CastError, DType, Element, Entries, FileError, FileId, FileSource, Item, Kind,
     LimitExceeded, Misfit, Notice, Order, Outcome, Parts, Progress, Report, SetOutput, Shape,
-    ShapeError, Share, Source, SourceError, StrideError, Tensor, TensorSpec, Value, VerifyOptions, Window,
-    WriteOptions, bf16, f16,
+    ShapeError, Share, Source, SourceError, StrideError, Tensor, TensorSpec, Value, VerifyOptions,
+    Window, WriteOptions, bf16, f16,
 };
 #[cfg(feature = "remote")]
 pub use tensor_remote::{self, Remote, RemoteAddress, RemoteOptions};

@@ -414,7 +414,8 @@ fn decoded(path: &str) -> String {
     let mut rest = path.as_bytes();
     while let [first, tail @ ..] = rest {
         let code = (*first == b'%').then(|| tail.get(..2)).flatten();
-        let code = code.and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 16).ok());
+        let code =
+            code.and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 16).ok());
         bytes.push(code.unwrap_or(*first));
         rest = if code.is_some() { &tail[2..] } else { tail };
     }

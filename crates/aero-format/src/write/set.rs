@@ -128,7 +128,9 @@ impl Builder {
             Ok((sha256, len))
         })?;
         let len = Some(text.len() as u64);
-        let begun = out.begin(name, len).and_then(|()| out.write_all(text.as_bytes()));
+        let begun = out
+            .begin(name, len)
+            .and_then(|()| out.write_all(text.as_bytes()));
         Ok(begun.map_err(SinkError::Io)?)
     }
 

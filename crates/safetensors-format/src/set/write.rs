@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::string::String;
 use std::vec::Vec;
 
-use tensor_core::{SetOutput, SinkError, WriteOptions};
 use tensor_core::codec::{AtomicFile, Output, SealedFile, Sink, stale_files};
+use tensor_core::{SetOutput, SinkError, WriteOptions};
 
 use super::Set;
 use crate::json::put_ascii;
@@ -152,12 +152,15 @@ impl Builder {
         let plans = shards.iter().map(|shard| self.plan_of(shard));
         let plans = plans.collect::<Result<Vec<_>>>()?;
         for (plan, name) in plans.iter().zip(&names) {
-            out.begin(name, Some(plan.file_len)).map_err(SinkError::Io)?;
+            out.begin(name, Some(plan.file_len))
+                .map_err(SinkError::Io)?;
             self.write(plan, &mut Sink::new(&mut *out), options)?;
         }
         let index = self.index_of(&shards, &names);
         let len = Some(index.len() as u64);
-        let begun = out.begin(name, len).and_then(|()| out.write_all(index.as_bytes()));
+        let begun = out
+            .begin(name, len)
+            .and_then(|()| out.write_all(index.as_bytes()));
         Ok(begun.map_err(SinkError::Io)?)
     }
 

@@ -30,7 +30,10 @@ fn remote_with(server: &Server, options: RemoteOptions) -> Remote {
 }
 
 fn remote(server: &Server) -> Remote {
-    remote_with(server, quick().with_request_timeout(Duration::from_secs(20)))
+    remote_with(
+        server,
+        quick().with_request_timeout(Duration::from_secs(20)),
+    )
 }
 
 fn set_address() -> RemoteAddress {
@@ -102,7 +105,8 @@ fn a_set_appears_when_it_is_whole_and_its_own_file_last() {
 
     // It is there now, and each of its parts would be in the way as well.
     for gone in [&[][..], &["bucket/m/set.json"]] {
-        gone.iter().for_each(|name| drop(remote.remove(&address(&format!("s3://{name}")))));
+        gone.iter()
+            .for_each(|name| drop(remote.remove(&address(&format!("s3://{name}")))));
         let error = put(&remote, 2, false).unwrap_err();
         assert_eq!(error.problem(), &Problem::Exists, "{error}");
     }
@@ -120,13 +124,24 @@ fn what_fails_on_the_way_leaves_nothing() {
         ("a small part is sent", |asked| {
             asked.method == "PUT" && asked.target.contains("/b?")
         }),
-        ("a part appears", |asked| makes(asked) && asked.target.contains("/a?")),
-        ("a small part appears", |asked| makes(asked) && asked.target.contains("/b?")),
-        ("an empty part appears", |asked| makes(asked) && asked.target.ends_with("/c")),
-        ("the set appears", |asked| makes(asked) && asked.target.ends_with("/set.json")),
+        ("a part appears", |asked| {
+            makes(asked) && asked.target.contains("/a?")
+        }),
+        ("a small part appears", |asked| {
+            makes(asked) && asked.target.contains("/b?")
+        }),
+        ("an empty part appears", |asked| {
+            makes(asked) && asked.target.ends_with("/c")
+        }),
+        ("the set appears", |asked| {
+            makes(asked) && asked.target.ends_with("/set.json")
+        }),
     ];
     for (kind, fails) in kinds {
-        for play in [Play::Status(400, "<Error><Code>Bad</Code></Error>".into()), Play::Close] {
+        for play in [
+            Play::Status(400, "<Error><Code>Bad</Code></Error>".into()),
+            Play::Close,
+        ] {
             let server = Server::store();
             let shown = format!("{kind}, {play:?}");
             let told = Arc::new(AtomicBool::new(false));
@@ -140,9 +155,15 @@ fn what_fails_on_the_way_leaves_nothing() {
             });
             let error = put(&remote(&server), 1, false).expect_err(&shown);
             assert!(told.load(Ordering::Relaxed), "{shown}");
-            assert!(error.to_string().starts_with("s3://bucket/m/"), "{shown}: {error}");
+            assert!(
+                error.to_string().starts_with("s3://bucket/m/"),
+                "{shown}: {error}"
+            );
             let says = ["answered 400 (Bad)", "no answer: "];
-            assert!(says.iter().any(|says| error.to_string().contains(says)), "{shown}: {error}");
+            assert!(
+                says.iter().any(|says| error.to_string().contains(says)),
+                "{shown}: {error}"
+            );
             assert!(server.names().is_empty(), "{shown}: {:?}", server.names());
             assert_eq!(server.pending(), 0, "{shown}");
         }
@@ -164,7 +185,11 @@ fn what_appears_without_an_answer_has_appeared() {
                 server.play(move |asked| {
                     let is_one = makes(asked) && asked.target.contains(&format!("/{name}"));
                     let one = |left: u32| left.checked_sub(1);
-                    match is_one && left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one).is_ok() {
+                    match is_one
+                        && left
+                            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one)
+                            .is_ok()
+                    {
                         true => Play::Mute,
                         false => Play::Well,
                     }
@@ -216,7 +241,13 @@ fn a_limit_ends_an_upload_and_not_what_clears_it_away() {
         let server = Server::store();
         let limited = remote_with(&server, quick().with_max_requests(most));
         let error = put(&limited, 1, false).unwrap_err();
-        let is_limit = matches!(error.problem(), Problem::Limit { limit: "max_requests", .. });
+        let is_limit = matches!(
+            error.problem(),
+            Problem::Limit {
+                limit: "max_requests",
+                ..
+            }
+        );
         assert!(is_limit, "{most}: {error}");
         assert!(server.names().is_empty(), "{most}: {:?}", server.names());
         assert_eq!(server.pending(), 0, "{most}");
@@ -228,7 +259,13 @@ fn a_limit_ends_an_upload_and_not_what_clears_it_away() {
     });
     let limited = remote_with(&server, quick().with_total_time(Duration::from_millis(700)));
     let error = put(&limited, 1, false).unwrap_err();
-    let is_limit = matches!(error.problem(), Problem::Limit { limit: "total_time", .. });
+    let is_limit = matches!(
+        error.problem(),
+        Problem::Limit {
+            limit: "total_time",
+            ..
+        }
+    );
     assert!(is_limit, "{error}");
     assert_eq!((server.names().len(), server.pending()), (0, 0));
 }
@@ -243,7 +280,8 @@ fn a_set_that_is_replaced_is_never_a_mixture() {
     assert!(is_whole(&server, 2));
     let log = server.take_log();
     let position = |is: &dyn Fn(&Asked) -> bool| log.iter().position(is).unwrap();
-    let deleted = position(&|asked| asked.method == "DELETE" && asked.target.ends_with("/set.json"));
+    let deleted =
+        position(&|asked| asked.method == "DELETE" && asked.target.ends_with("/set.json"));
     assert!(deleted < position(&makes));
 
     // A failure before that leaves it as it was, one after that says so.
@@ -253,13 +291,17 @@ fn a_set_that_is_replaced_is_never_a_mixture() {
     });
     put(&remote, 3, true).unwrap_err();
     assert!(is_whole(&server, 2) && server.pending() == 0);
-    server.play(|asked| match makes(asked) && asked.target.ends_with("/set.json") {
-        true => Play::Status(400, String::new()),
-        false => Play::Well,
-    });
+    server.play(
+        |asked| match makes(asked) && asked.target.ends_with("/set.json") {
+            true => Play::Status(400, String::new()),
+            false => Play::Well,
+        },
+    );
     let error = put(&remote, 3, true).unwrap_err();
     assert!(
-        error.to_string().contains("the set that was to be replaced is gone"),
+        error
+            .to_string()
+            .contains("the set that was to be replaced is gone"),
         "{error}"
     );
     assert_eq!((server.names().len(), server.pending()), (0, 0));
@@ -291,10 +333,12 @@ fn what_comes_there_meanwhile_is_not_replaced() {
 #[test]
 fn what_can_not_be_deleted_again_is_named() {
     let server = Server::store();
-    server.play(|asked| match asked.method == "DELETE" || asked.target.ends_with("/set.json") {
-        true if asked.method != "HEAD" => Play::Status(403, String::new()),
-        _ => Play::Well,
-    });
+    server.play(
+        |asked| match asked.method == "DELETE" || asked.target.ends_with("/set.json") {
+            true if asked.method != "HEAD" => Play::Status(403, String::new()),
+            _ => Play::Well,
+        },
+    );
     let error = put(&remote(&server), 1, false).unwrap_err().to_string();
     let left: Vec<_> = server.names();
     assert_eq!(left.len(), 3);
@@ -308,9 +352,16 @@ fn what_can_not_be_deleted_again_is_named() {
 fn a_set_goes_to_no_web_server_and_leads_nowhere_else() {
     let server = Server::store();
     let remote = remote(&server);
-    let error = remote.create_set(&address("https://host/set.json"), &NAMES, true).unwrap_err();
-    assert!(matches!(error.problem(), Problem::Unsupported(_)), "{error}");
-    let error = remote.create_set(&set_address(), &["../a"], true).unwrap_err();
+    let error = remote
+        .create_set(&address("https://host/set.json"), &NAMES, true)
+        .unwrap_err();
+    assert!(
+        matches!(error.problem(), Problem::Unsupported(_)),
+        "{error}"
+    );
+    let error = remote
+        .create_set(&set_address(), &["../a"], true)
+        .unwrap_err();
     assert!(matches!(error.problem(), Problem::Outside(_)), "{error}");
     assert!(server.take_log().is_empty());
 }

@@ -47,7 +47,11 @@ fn a_set_in_a_store_is_that_of_this_disk() {
     for set in SETS {
         let (here, there) = (format!("here/{set}"), format!("s3://models/a/{set}"));
         for at in [&here, &there] {
-            let made = run(&scratch, &server, &["convert", "m.safetensors", at, "--max-shard-size", "5MiB"]);
+            let made = run(
+                &scratch,
+                &server,
+                &["convert", "m.safetensors", at, "--max-shard-size", "5MiB"],
+            );
             assert_eq!(made.code, 0, "{at}: {made:?}");
         }
         assert_eq!(server.pending(), 0);
@@ -56,13 +60,21 @@ fn a_set_in_a_store_is_that_of_this_disk() {
 
         // From one store to another place of it, without a copy here.
         let copy = format!("s3://models/b/{set}");
-        let made = run(&scratch, &server, &["convert", &there, &copy, "--max-shard-size", "5MiB"]);
+        let made = run(
+            &scratch,
+            &server,
+            &["convert", &there, &copy, "--max-shard-size", "5MiB"],
+        );
         assert_eq!(made.code, 0, "{set}: {made:?}");
         let checked = run(&scratch, &server, &["verify", &copy]);
         assert_eq!(checked.code, 0, "{set}: {checked:?}");
         let again = run(&scratch, &server, &["convert", "m.safetensors", &there]);
         assert_eq!(again.code, 2, "{again:?}");
-        assert!(again.err.contains("exists; --force overwrites it"), "{}", again.err);
+        assert!(
+            again.err.contains("exists; --force overwrites it"),
+            "{}",
+            again.err
+        );
     }
     let here: Vec<String> = std::fs::read_dir(scratch.path("here"))
         .unwrap()
@@ -112,7 +124,11 @@ fn a_set_that_replaces_a_larger_one_deletes_what_it_leaves_behind() {
         let before = server.names();
         let refused = sized("8MiB", &[]);
         assert_eq!(refused.code, 2, "{set}: {refused:?}");
-        assert!(refused.err.contains("exists; --force overwrites it"), "{}", refused.err);
+        assert!(
+            refused.err.contains("exists; --force overwrites it"),
+            "{}",
+            refused.err
+        );
         assert_eq!(server.names(), before);
         for name in before {
             server.remove(&name);
@@ -126,21 +142,41 @@ fn a_set_is_not_written_over_what_it_is_read_from() {
     let server = Server::store();
     model(&scratch, "m.safetensors", 6);
     let at = "s3://models/m.safetensors.index.json";
-    let made = run(&scratch, &server, &["convert", "m.safetensors", at, "--max-shard-size", "3MiB"]);
+    let made = run(
+        &scratch,
+        &server,
+        &["convert", "m.safetensors", at, "--max-shard-size", "3MiB"],
+    );
     assert_eq!(made.code, 0, "{made:?}");
     let before = server.names();
     let part = "s3://models/m-00002-of-00002.safetensors";
     for (from, size) in [(at, "3MiB"), (at, "1MiB"), (part, "2MiB"), (part, "1MiB")] {
-        let refused = run(&scratch, &server, &["convert", "--force", from, at, "--max-shard-size", size]);
+        let refused = run(
+            &scratch,
+            &server,
+            &["convert", "--force", from, at, "--max-shard-size", size],
+        );
         // Of three tensors in two files one has the name of the input.
         let is_spared = from == part && size == "1MiB";
-        assert_eq!(refused.code, if is_spared { 0 } else { 2 }, "{from}: {refused:?}");
+        assert_eq!(
+            refused.code,
+            if is_spared { 0 } else { 2 },
+            "{from}: {refused:?}"
+        );
         if is_spared {
             // All of its set is deleted but itself.
             assert!(server.names().contains(&part[5..].to_owned()));
-            assert!(!server.names().contains(&"models/m-00001-of-00002.safetensors".to_owned()));
+            assert!(
+                !server
+                    .names()
+                    .contains(&"models/m-00001-of-00002.safetensors".to_owned())
+            );
         } else {
-            assert!(refused.err.contains("is a file of the input"), "{}", refused.err);
+            assert!(
+                refused.err.contains("is a file of the input"),
+                "{}",
+                refused.err
+            );
             assert_eq!(server.names(), before);
         }
     }
@@ -156,7 +192,11 @@ fn what_fails_or_makes_no_sense_leaves_nothing_in_a_store() {
         let limited = ["convert", "m.safetensors", &at, "--limit", "max_requests=9"];
         let failed = run(&scratch, &server, &limited);
         let is_one = target == "m.zt";
-        assert_eq!(failed.code, if is_one { 0 } else { 1 }, "{target}: {failed:?}");
+        assert_eq!(
+            failed.code,
+            if is_one { 0 } else { 1 },
+            "{target}: {failed:?}"
+        );
         if is_one {
             continue;
         }
@@ -165,13 +205,22 @@ fn what_fails_or_makes_no_sense_leaves_nothing_in_a_store() {
         assert_eq!(server.pending(), 0, "{target}");
     }
     server.play(|asked| match asked.target.contains("partNumber=2") {
-        true => Play::Status(403, "<Error><Code>AccessDenied</Code><Message>secret</Message></Error>".into()),
+        true => Play::Status(
+            403,
+            "<Error><Code>AccessDenied</Code><Message>secret</Message></Error>".into(),
+        ),
         false => Play::Well,
     });
-    let failed = run(&scratch, &server, &["convert", "m.safetensors", "s3://models/m.aero"]);
+    let failed = run(
+        &scratch,
+        &server,
+        &["convert", "m.safetensors", "s3://models/m.aero"],
+    );
     assert_eq!(failed.code, 3, "{failed:?}");
     assert!(
-        failed.err.contains("s3://models/m.aero: access denied: the server answered 403 (AccessDenied)")
+        failed
+            .err
+            .contains("s3://models/m.aero: access denied: the server answered 403 (AccessDenied)")
             && !failed.err.contains("secret"),
         "{}",
         failed.err
@@ -181,7 +230,10 @@ fn what_fails_or_makes_no_sense_leaves_nothing_in_a_store() {
     server.take_log();
     let at = "s3://models/x.safetensors.index.json";
     for (arguments, says) in [
-        (&["--part", "1/2"][..], "a part by itself is written to a folder"),
+        (
+            &["--part", "1/2"][..],
+            "a part by itself is written to a folder",
+        ),
         (&["--in-place"], "never written in place"),
     ] {
         let all = [&["convert", "m.safetensors", at], arguments].concat();
@@ -226,12 +278,22 @@ fn a_stopped_conversion_leaves_nothing_in_a_store() {
             assert!(began.elapsed() < Duration::from_secs(60), "nothing begins");
             std::thread::sleep(Duration::from_millis(5));
         }
-        let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        let sent = Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status();
         assert!(sent.unwrap().success());
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(130), "{target} {stops_at}: {said}");
-        assert!(server.names().is_empty(), "{target} {stops_at}: {:?}", server.names());
+        assert_eq!(
+            output.status.code(),
+            Some(130),
+            "{target} {stops_at}: {said}"
+        );
+        assert!(
+            server.names().is_empty(),
+            "{target} {stops_at}: {:?}",
+            server.names()
+        );
         assert_eq!(server.pending(), 0, "{target} {stops_at}");
     }
 }
@@ -248,28 +310,61 @@ fn tensors_are_extracted_into_a_store() {
     ] {
         let at = format!("s3://models/x/{name}");
         for to in [name, &at] {
-            let made = run(&scratch, &server, &[&["extract", "m.safetensors", "-o", to], what].concat());
+            let made = run(
+                &scratch,
+                &server,
+                &[&["extract", "m.safetensors", "-o", to], what].concat(),
+            );
             assert_eq!(made.code, 0, "{to}: {made:?}");
         }
         let there = server.get(&at[5..]).unwrap();
-        assert!(*there == std::fs::read(scratch.path(name)).unwrap(), "{name}");
+        assert!(
+            *there == std::fs::read(scratch.path(name)).unwrap(),
+            "{name}"
+        );
         let arguments = [&["extract", "m.safetensors", "-o", &at], what].concat();
         let again = run(&scratch, &server, &arguments);
         assert_eq!(again.code, 2, "{again:?}");
-        assert!(again.err.contains("exists; --force overwrites it"), "{}", again.err);
+        assert!(
+            again.err.contains("exists; --force overwrites it"),
+            "{}",
+            again.err
+        );
         let forced = run(&scratch, &server, &[&arguments[..], &["--force"]].concat());
         assert_eq!(forced.code, 0, "{forced:?}");
     }
     assert_eq!(server.pending(), 0);
     // Not over what it is read from, not on a web server, not into what would be a folder.
-    server.put("models/m.bin", std::fs::read(scratch.path("m.safetensors")).unwrap());
+    server.put(
+        "models/m.bin",
+        std::fs::read(scratch.path("m.safetensors")).unwrap(),
+    );
     let web = Server::start();
     for (from, to, code, says) in [
-        ("s3://models/m.bin", "s3://models/m.bin".to_owned(), 2, "is a file of the input"),
-        ("m.safetensors", web.url("x.npy"), 4, "nothing is written to web servers"),
-        ("m.safetensors", "s3://models/x/".to_owned(), 2, "it names no object"),
+        (
+            "s3://models/m.bin",
+            "s3://models/m.bin".to_owned(),
+            2,
+            "is a file of the input",
+        ),
+        (
+            "m.safetensors",
+            web.url("x.npy"),
+            4,
+            "nothing is written to web servers",
+        ),
+        (
+            "m.safetensors",
+            "s3://models/x/".to_owned(),
+            2,
+            "no address of an object",
+        ),
     ] {
-        let refused = run(&scratch, &server, &["extract", "--force", from, "t.1", "-o", &to]);
+        let refused = run(
+            &scratch,
+            &server,
+            &["extract", "--force", from, "t.1", "-o", &to],
+        );
         assert_eq!(refused.code, code, "{to}: {refused:?}");
         assert!(refused.err.contains(says), "{to}: {}", refused.err);
     }
@@ -279,7 +374,11 @@ fn tensors_are_extracted_into_a_store() {
         true => Play::Status(400, String::new()),
         false => Play::Well,
     });
-    let failed = run(&scratch, &server, &["extract", "m.safetensors", "t.*", "-o", "s3://models/y.npz"]);
+    let failed = run(
+        &scratch,
+        &server,
+        &["extract", "m.safetensors", "t.*", "-o", "s3://models/y.npz"],
+    );
     assert_eq!(failed.code, 3, "{failed:?}");
     assert!(server.get("models/y.npz").is_none() && server.pending() == 0);
 }

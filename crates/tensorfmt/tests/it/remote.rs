@@ -175,13 +175,22 @@ fn described(opened: Result<Archive, Error>) -> Vec<String> {
     };
     // As text, since a NaN is not itself.
     let mut lines = vec![
-        format!("{} {} {}", archive.format(), archive.version(), archive.len()),
+        format!(
+            "{} {} {}",
+            archive.format(),
+            archive.version(),
+            archive.len()
+        ),
         format!("{:?}", archive.metadata()),
         format!("{:?} {:?}", archive.unlisted(), archive.facts()),
     ];
     for entry in archive.entries() {
         let (name, dtype) = (entry.name(), entry.dtype_name());
-        lines.push(format!("{name} {dtype} {} {:?}", entry.shape(), entry.order()));
+        lines.push(format!(
+            "{name} {dtype} {} {:?}",
+            entry.shape(),
+            entry.order()
+        ));
         lines.push(digest(archive.data(entry)));
         lines.push(digest(archive.stored(entry)));
     }

@@ -52,7 +52,9 @@ impl Server {
     /// The bytes of an object.
     pub fn get(&self, name: &str) -> Option<Arc<Vec<u8>>> {
         let objects = self.shared.objects.lock().unwrap();
-        objects.get(&format!("/{name}")).map(|(bytes, _)| bytes.clone())
+        objects
+            .get(&format!("/{name}"))
+            .map(|(bytes, _)| bytes.clone())
     }
 }
 
@@ -64,8 +66,13 @@ impl Shared {
         let (path, query) = asked.target.split_once('?').unwrap_or((&asked.target, ""));
         let path = decoded(path);
         let value = |key: &str| {
-            let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-            pairs.into_iter().find(|(name, _)| *name == key).map(|(_, value)| value.to_owned())
+            let pairs = query
+                .split('&')
+                .map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+            pairs
+                .into_iter()
+                .find(|(name, _)| *name == key)
+                .map(|(_, value)| value.to_owned())
         };
         let id = value("uploadId").and_then(|id| id.parse::<u64>().ok());
         let e_tag = |number: u64| vec![format!("ETag: \"v{number}\"")];
@@ -84,7 +91,11 @@ impl Shared {
                         upload.parts.insert(number, body.to_vec());
                         (200, e_tag(number.into()), String::new())
                     }
-                    _ => (404, Vec::new(), "<Error><Code>NoSuchUpload</Code></Error>".into()),
+                    _ => (
+                        404,
+                        Vec::new(),
+                        "<Error><Code>NoSuchUpload</Code></Error>".into(),
+                    ),
                 }
             }
             ("POST", None) if value("uploads").is_some() => {
@@ -93,7 +104,11 @@ impl Shared {
                 let parts = BTreeMap::new();
                 uploads.pending.insert(id, Upload { path, parts });
                 let text = "InitiateMultipartUploadResult";
-                (200, Vec::new(), format!("<{text}><UploadId>{id}</UploadId></{text}>"))
+                (
+                    200,
+                    Vec::new(),
+                    format!("<{text}><UploadId>{id}</UploadId></{text}>"),
+                )
             }
             ("POST", Some(id)) => match uploads.pending.remove(&id) {
                 Some(upload) => {
@@ -103,11 +118,19 @@ impl Shared {
                     let text = format!("<{text}><ETag>\"v{number}\"</ETag></{text}>");
                     (200, Vec::new(), text)
                 }
-                None => (404, Vec::new(), "<Error><Code>NoSuchUpload</Code></Error>".into()),
+                None => (
+                    404,
+                    Vec::new(),
+                    "<Error><Code>NoSuchUpload</Code></Error>".into(),
+                ),
             },
             ("DELETE", Some(id)) => match uploads.pending.remove(&id) {
                 Some(_) => (204, Vec::new(), String::new()),
-                None => (404, Vec::new(), "<Error><Code>NoSuchUpload</Code></Error>".into()),
+                None => (
+                    404,
+                    Vec::new(),
+                    "<Error><Code>NoSuchUpload</Code></Error>".into(),
+                ),
             },
             ("DELETE", None) => {
                 self.objects.lock().unwrap().remove(&path);
@@ -118,7 +141,9 @@ impl Shared {
     }
 
     fn keep(&self, path: &str, bytes: Vec<u8>) -> u64 {
-        let version = self.versions.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let version = self
+            .versions
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mut objects = self.objects.lock().unwrap();
         objects.insert(path.to_owned(), (Arc::new(bytes), version));
         version
