@@ -78,6 +78,9 @@ fn is_whole(server: &Server, mark: u8) -> bool {
     contents(mark).into_iter().all(is_there)
 }
 
+/// A kind of requests, with what tells them.
+type Kind = (&'static str, fn(&Asked) -> bool);
+
 /// Whether a request makes an object appear: one in a single piece, or the end of one in several.
 fn makes(asked: &Asked) -> bool {
     let in_parts = asked.target.contains("uploadId=");
@@ -116,7 +119,7 @@ fn a_set_appears_when_it_is_whole_and_its_own_file_last() {
 #[test]
 fn what_fails_on_the_way_leaves_nothing() {
     // The first request of this kind, and all others of its kind.
-    let kinds: [(&str, fn(&Asked) -> bool); 7] = [
+    let kinds: [Kind; 7] = [
         ("a part begins", |asked| asked.target.contains("?uploads")),
         ("a part is sent", |asked| {
             asked.method == "PUT" && asked.target.contains("partNumber=2")
