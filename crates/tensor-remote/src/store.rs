@@ -93,7 +93,7 @@ fn build(
 ) -> Option<Result<Arc<dyn ObjectStore>, RemoteError>> {
     let (url, _) = address.bucket().unwrap_or_default();
     macro_rules! store {
-        ($Builder:ty) => {{
+        ($Builder:ty, $credentials:expr) => {{
             let mut builder = <$Builder>::from_env()
                 .with_url(url)
                 .with_retry(retries(engine))
@@ -105,6 +105,9 @@ fn build(
                     Err(_) => {}
                 }
             }
+            if let Some(credentials) = $credentials {
+                builder = builder.with_credentials(credentials);
+            }
             let built = builder
                 .build()
                 .map(|store| Arc::new(store) as Arc<dyn ObjectStore>);
@@ -113,13 +116,28 @@ fn build(
     }
     match scheme {
         #[cfg(feature = "s3")]
-        Scheme::S3 => store!(object_store::aws::AmazonS3Builder),
+        Scheme::S3 => store!(object_store::aws::AmazonS3Builder, own_keys(engine)),
         #[cfg(feature = "gcs")]
-        Scheme::Gcs => store!(object_store::gcp::GoogleCloudStorageBuilder),
+        Scheme::Gcs => store!(object_store::gcp::GoogleCloudStorageBuilder, None),
         #[cfg(feature = "azure")]
-        Scheme::Azure => store!(object_store::azure::MicrosoftAzureBuilder),
+        Scheme::Azure => store!(object_store::azure::MicrosoftAzureBuilder, None),
         _ => None,
     }
+}
+
+/// The keys of a user who was named by them and not by the environment, whose token is not theirs.
+#[cfg(feature = "s3")]
+fn own_keys(engine: &Engine) -> Option<object_store::aws::AwsCredentialProvider> {
+    let set = |name: &str| engine.options.store.get(name).cloned();
+    if set("aws_session_token").is_some() {
+        return None;
+    }
+    let keys = object_store::aws::AwsCredential {
+        key_id: set("aws_access_key_id")?,
+        secret_key: set("aws_secret_access_key")?,
+        token: None,
+    };
+    Some(Arc::new(object_store::StaticCredentialProvider::new(keys)))
 }
 
 /// What is wrong with the settings, without any of their values.
@@ -139,7 +157,7 @@ fn misconfigured(scheme: Scheme, error: &object_store::Error) -> Problem {
     ];
     let which = known.iter().find(|known| text.contains(**known));
     Problem::Denied(format!(
-        "the settings in the environment ({prefix}...) don't fit it{}",
+        "the settings ({prefix}... in the environment, storage options) don't fit it{}",
         which.map_or(String::new(), |which| format!(": {}", which.to_lowercase()))
     ))
 }
