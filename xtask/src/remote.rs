@@ -220,7 +220,7 @@ fn s3(work: &Work) -> Result<(), Stop> {
     })?;
     let origin = format!("http://127.0.0.1:{}", service.port);
     let settings = vec![
-        ("AWS_ENDPOINT", origin),
+        ("AWS_ENDPOINT", origin.clone()),
         ("AWS_ALLOW_HTTP", "true".to_owned()),
         ("AWS_REGION", "us-east-1".to_owned()),
         ("AWS_ACCESS_KEY_ID", "testing".to_owned()),
@@ -241,6 +241,7 @@ fn s3(work: &Work) -> Result<(), Stop> {
     }
     work.reads("s3://models", &settings)?;
     work.writes("s3://models", &settings)?;
+    crate::python::on_s3(&origin, &work.files)?;
     Ok(())
 }
 
