@@ -10,6 +10,7 @@ mod api;
 mod assets;
 mod bench;
 mod browser;
+mod clusters;
 mod crowds;
 mod demo;
 mod dependencies;
@@ -112,6 +113,12 @@ const TASKS: &[Task] = &[
         flag: None,
         help: "reads from and writes to real services: an S3 server, Azure's emulator, nginx; installs them",
         run: |_| remote::run(),
+    },
+    Task {
+        name: "clusters",
+        flag: None,
+        help: "runs the Python examples for Ray and Dask with four workers, one of which is killed; installs both",
+        run: |_| clusters::run(),
     },
     Task {
         name: "pictures",

@@ -12,7 +12,7 @@ use crate::Outcome;
 const PACKAGE: &str = "crates/tensorfmt-python";
 
 /// Installs what follows it.
-const PIP: [&str; 5] = [
+pub(crate) const PIP: [&str; 5] = [
     "-m",
     "pip",
     "install",
@@ -31,10 +31,37 @@ pub(crate) fn run(may_skip: bool) -> Outcome {
         return missing(may_skip, &format!("{why}; is a registry within reach?"));
     }
     task.lints()?;
-    let wheels = task.wheels(&python)?;
+    let wheels = task.wheels()?;
     task.tests(&wheels)?;
     task.fresh(&python, &wheels)?;
     task.free_threaded()
+}
+
+/// Holds the package, if its task has installed it, against a server of S3's protocol that has the files of a folder
+/// in the bucket `models`.
+pub(crate) fn on_s3(endpoint: &str, files: &Path) -> Outcome {
+    let task = Task::new();
+    let has_package = task.python().args(["-c", "import tensorfmt"]).output();
+    if !has_package.is_ok_and(|output| output.status.success()) {
+        eprintln!(
+            "remote: the Python package is not built (`cargo xtask python`), so it is left out"
+        );
+        return Ok(());
+    }
+    let arguments = [
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/services.py",
+    ];
+    run_shown(
+        task.python()
+            .args(arguments)
+            .env("TENSORFMT_S3_ENDPOINT", endpoint)
+            .env("TENSORFMT_S3_FILES", files),
+    )
 }
 
 fn missing(may_skip: bool, why: &str) -> Outcome {
@@ -48,7 +75,7 @@ fn missing(may_skip: bool, why: &str) -> Outcome {
 }
 
 /// The folders of the task.
-struct Task {
+pub(crate) struct Task {
     package: PathBuf,
     target: PathBuf,
     /// The workspace's own: what the package is built of is mostly built there.
@@ -57,7 +84,7 @@ struct Task {
 }
 
 impl Task {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let root = test_data::workspace_root();
         Self {
             package: root.join(PACKAGE),
@@ -68,7 +95,7 @@ impl Task {
     }
 
     /// An environment with all that is needed, in the versions that `requirements.txt` names.
-    fn environment(&self, python: &str) -> Outcome {
+    pub(crate) fn environment(&self, python: &str) -> Outcome {
         let home = self.target.join("venv");
         if !program(&home, "python").exists() {
             quiet(Command::new(python).args(["-m", "venv"]).arg(&home))?;
@@ -80,6 +107,11 @@ impl Task {
                 .arg("-r")
                 .arg(self.package.join("requirements.txt")),
         )
+    }
+
+    /// Where the package is.
+    pub(crate) fn package(&self) -> &Path {
+        &self.package
     }
 
     fn python(&self) -> Command {
@@ -112,12 +144,11 @@ impl Task {
     }
 
     /// The wheels, in a folder that has nothing else.
-    fn wheels(&self, python: &str) -> Result<PathBuf, String> {
+    pub(crate) fn wheels(&self) -> Result<PathBuf, String> {
         if self.wheels.exists() {
             fs::remove_dir_all(&self.wheels)
                 .map_err(|error| format!("{}: {error}", self.wheels.display()))?;
         }
-        let _ = python;
         self.build(
             &["--interpreter"],
             &program(&self.target.join("venv"), "python"),
@@ -228,7 +259,12 @@ impl Task {
             return Ok(());
         };
         self.build(
-            &["--no-default-features", "--interpreter"],
+            &[
+                "--no-default-features",
+                "--features",
+                "remote",
+                "--interpreter",
+            ],
             Path::new(python),
         )?;
         let home = self.target.join("free-threaded");
@@ -249,7 +285,7 @@ impl Task {
 }
 
 /// A program of an environment.
-fn program(home: &Path, name: &str) -> PathBuf {
+pub(crate) fn program(home: &Path, name: &str) -> PathBuf {
     match cfg!(windows) {
         true => home.join("Scripts").join(format!("{name}.exe")),
         false => home.join("bin").join(name),
@@ -257,7 +293,7 @@ fn program(home: &Path, name: &str) -> PathBuf {
 }
 
 /// An interpreter that is new enough and can make environments.
-fn find() -> Option<String> {
+pub(crate) fn find() -> Option<String> {
     let named = env::var("PYTHON").ok();
     let mut known = named
         .iter()
@@ -286,7 +322,7 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 /// Runs a program whose output goes where ours goes.
-fn run_shown(command: &mut Command) -> Outcome {
+pub(crate) fn run_shown(command: &mut Command) -> Outcome {
     match command.stdin(Stdio::null()).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{command:?} ended with {status}")),
@@ -298,7 +334,7 @@ fn run_shown(command: &mut Command) -> Outcome {
 }
 
 /// Runs a program of which only what goes wrong is shown, in one line.
-fn quiet(command: &mut Command) -> Outcome {
+pub(crate) fn quiet(command: &mut Command) -> Outcome {
     let output = command
         .stdin(Stdio::null())
         .output()

@@ -334,7 +334,7 @@ fn s3(work: &Work) -> Result<(), Stop> {
     })?;
     let origin = format!("http://127.0.0.1:{}", service.port);
     let settings = vec![
-        ("AWS_ENDPOINT", origin),
+        ("AWS_ENDPOINT", origin.clone()),
         ("AWS_ALLOW_HTTP", "true".to_owned()),
         ("AWS_REGION", "us-east-1".to_owned()),
         ("AWS_ACCESS_KEY_ID", "testing".to_owned()),
@@ -349,6 +349,7 @@ fn s3(work: &Work) -> Result<(), Stop> {
         let uploads = asked(service.port, "GET", "/models?uploads", &[])?;
         Ok((keys(&objects), keys(&uploads)))
     })?;
+    crate::python::on_s3(&origin, &work.files)?;
     Ok(())
 }
 

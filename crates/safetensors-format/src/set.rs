@@ -596,7 +596,7 @@ impl Reading<'_> {
     fn shards(&mut self) -> Result<Vec<Shard>> {
         let pool = FilePool::new(OPEN);
         let mut shards = Vec::new();
-        let (mut options, mut account) = (self.options.clone(), Account::default());
+        let (mut options, mut account) = (*self.options, Account::default());
         for (name, tensors) in self.index.shards.iter().zip(&self.index.tensors) {
             options.limits.max_index_overhead_bytes = account.left(&self.options.limits);
             let (path, opened) = match self.parts {

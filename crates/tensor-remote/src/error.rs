@@ -43,6 +43,9 @@ pub enum Problem {
     /// A name inside an index leads out of its folder.
     #[error("{0:?} lies outside of its folder")]
     Outside(String),
+    /// A setting that the store doesn't have.
+    #[error("{0}")]
+    Setting(String),
     /// This build has no access to such stores.
     #[error("this build can't reach it (feature `{0}` is off)")]
     Disabled(&'static str),
@@ -149,7 +152,7 @@ impl RemoteError {
     #[must_use]
     pub fn kind(&self) -> Kind {
         match &self.0.problem {
-            Problem::Address(_) | Problem::Exists => Kind::Build,
+            Problem::Address(_) | Problem::Exists | Problem::Setting(_) => Kind::Build,
             Problem::Outside(_) => Kind::Invalid,
             Problem::Disabled(_)
             | Problem::Origin { .. }
@@ -193,6 +196,7 @@ impl Failure for RemoteError {
         Some(match &self.0.problem {
             Problem::Address(_) => "remote.address",
             Problem::Outside(_) => "remote.outside",
+            Problem::Setting(_) => "remote.setting",
             Problem::Disabled(_) => "remote.disabled",
             Problem::Origin { .. } => "remote.origin",
             Problem::Redirect(_) => "remote.redirect",

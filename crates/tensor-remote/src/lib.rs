@@ -51,6 +51,7 @@ mod engine;
 mod error;
 mod fetch;
 mod options;
+mod pairs;
 mod remote;
 #[cfg(any(feature = "azure", feature = "gcs", feature = "http", feature = "s3"))]
 mod service;

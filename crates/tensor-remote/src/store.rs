@@ -114,7 +114,7 @@ fn build(
 ) -> Option<Result<Arc<dyn ObjectStore>, RemoteError>> {
     let (url, _) = address.bucket().unwrap_or_default();
     macro_rules! store {
-        ($builder:expr) => {{
+        ($builder:expr, $credentials:expr) => {{
             let mut builder = $builder
                 .with_url(url)
                 .with_retry(retries(engine))
@@ -126,6 +126,9 @@ fn build(
                     Err(_) => {}
                 }
             }
+            if let Some(credentials) = $credentials {
+                builder = builder.with_credentials(credentials);
+            }
             let built = builder
                 .build()
                 .map(|store| Arc::new(store) as Arc<dyn ObjectStore>);
@@ -136,14 +139,33 @@ fn build(
         #[cfg(feature = "s3")]
         Scheme::S3 => store!(
             // What deletes one by one works everywhere.
-            object_store::aws::AmazonS3Builder::from_env().with_disable_bulk_delete(true)
+            object_store::aws::AmazonS3Builder::from_env().with_disable_bulk_delete(true),
+            own_keys(engine)
         ),
         #[cfg(feature = "gcs")]
-        Scheme::Gcs => store!(object_store::gcp::GoogleCloudStorageBuilder::from_env()),
+        Scheme::Gcs => store!(
+            object_store::gcp::GoogleCloudStorageBuilder::from_env(),
+            None
+        ),
         #[cfg(feature = "azure")]
-        Scheme::Azure => store!(object_store::azure::MicrosoftAzureBuilder::from_env()),
+        Scheme::Azure => store!(object_store::azure::MicrosoftAzureBuilder::from_env(), None),
         _ => None,
     }
+}
+
+/// The keys of a user who was named by them and not by the environment, whose token is not theirs.
+#[cfg(feature = "s3")]
+fn own_keys(engine: &Engine) -> Option<object_store::aws::AwsCredentialProvider> {
+    let set = |name: &str| engine.options.store.get(name).cloned();
+    if set("aws_session_token").is_some() {
+        return None;
+    }
+    let keys = object_store::aws::AwsCredential {
+        key_id: set("aws_access_key_id")?,
+        secret_key: set("aws_secret_access_key")?,
+        token: None,
+    };
+    Some(Arc::new(object_store::StaticCredentialProvider::new(keys)))
 }
 
 /// What is wrong with the settings, without any of their values.
@@ -163,7 +185,7 @@ fn misconfigured(scheme: Scheme, error: &object_store::Error) -> Problem {
     ];
     let which = known.iter().find(|known| text.contains(**known));
     Problem::Denied(format!(
-        "the settings in the environment ({prefix}...) don't fit it{}",
+        "the settings ({prefix}... in the environment, storage options) don't fit it{}",
         which.map_or(String::new(), |which| format!(": {}", which.to_lowercase()))
     ))
 }

@@ -48,6 +48,13 @@ pub(crate) struct Common {
         default_missing_value = ""
     )]
     pub(crate) remote: Vec<String>,
+    /// Of a program that runs the verb.
+    #[arg(skip)]
+    #[cfg_attr(
+        not(feature = "remote"),
+        allow(dead_code, reason = "nothing is elsewhere")
+    )]
+    pub(crate) settings: crate::Settings,
     /// What addresses share.
     #[cfg(feature = "remote")]
     #[arg(skip)]
@@ -365,6 +372,13 @@ pub(crate) struct Convert {
     /// Write part I of these N alone; when all are written, by whoever, `join` makes them the set
     #[arg(long, value_name = "I/N", value_parser = part, conflicts_with_all = ["in_place", "remove_leftovers"])]
     pub(crate) part: Option<Part>,
+    /// Write the part only if this is the fingerprint of the plan, which --dry-run prints: what all parts of a
+    /// set share
+    #[arg(long, value_name = "DIGEST", requires = "part")]
+    pub(crate) fingerprint: Option<String>,
+    /// Say what would be lost and written, parts included, and write nothing; the data isn't checked
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// How many shards a part has (to aeroset)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_part_shards: Option<u32>,
@@ -440,11 +454,14 @@ pub(crate) struct Join {
     #[arg(required_unless_present = "reports", value_name = "SET")]
     pub(crate) set: Option<PathBuf>,
     /// Add up these reports about parts of one file, in any order
-    #[arg(long, value_name = "REPORT", num_args = 1.., conflicts_with_all = ["set", "force", "remove_leftovers", "json"])]
+    #[arg(long, value_name = "REPORT", num_args = 1.., conflicts_with_all = ["set", "force", "fingerprint", "remove_leftovers", "json"])]
     pub(crate) reports: Vec<PathBuf>,
     /// Replace a set that is there, and delete parts of other plans
     #[arg(long)]
     pub(crate) force: bool,
+    /// Join the parts of the plan with this fingerprint alone, which convert --dry-run prints
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) fingerprint: Option<String>,
     /// Delete what killed runs left in the folder of the set; no part may be being written
     #[arg(long)]
     pub(crate) remove_leftovers: bool,

@@ -3,6 +3,7 @@
 mod edits;
 mod in_place;
 mod metadata;
+mod planned;
 mod report;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use tensorfmt::convert::{
 use tensorfmt::{Archive, DType, Error, VerifyOptions, Work, WriteOptions};
 
 use edits::Edits;
+use planned::Planned;
 use report::Report;
 
 use crate::Outcome;
@@ -40,6 +42,7 @@ pub(crate) fn run(args: &Convert, common: &Common) -> Outcome {
         Ok(plan) => plan,
         Err(error) => return job.refused(&sources, &error),
     };
+    job.is_meant(&plan)?;
     job.may_write_beside(&sources, &plan)?;
     let mut report = job.say(&sources, &plan, notes);
     let end = job.carry_out(&sources, &plan, wanted.as_ref(), &mut report)?;
@@ -138,6 +141,31 @@ impl<'a> Job<'a> {
         Err(report::refused(path, error))
     }
 
+    /// Fails where the plan is another one than that which is asked for.
+    fn is_meant(&self, plan: &Plan) -> Result<(), Failure> {
+        let meant = self.args.fingerprint.as_deref();
+        if meant.is_none_or(|meant| plan.fingerprint() == Some(meant)) {
+            return Ok(());
+        }
+        Err(Failure::new(
+            INVALID,
+            format!(
+                "{}: the plan has the fingerprint {}, not the one of --fingerprint: the input has changed since that \
+                one was printed, the options are others, or another release printed it",
+                self.named().display(),
+                plan.fingerprint().unwrap_or_default()
+            ),
+        ))
+    }
+
+    /// What messages call the output.
+    fn named(&self) -> &Path {
+        match &self.output {
+            Output::Path(path) => path,
+            Output::Stdout => &self.args.output,
+        }
+    }
+
     /// Fails where a file whose name is the tool's own choice is there already: another set in the folder may
     /// have files of them.
     fn may_write_beside(&self, sources: &Sources, plan: &Plan) -> Result<(), Failure> {
@@ -208,6 +236,10 @@ impl<'a> Job<'a> {
                 true => "nothing written: --strict refuses losses",
                 false => "nothing written: --strict refuses options that change nothing",
             }));
+        }
+        if self.args.dry_run {
+            report.planned(Planned::new(plan, self.named()));
+            return Ok(End::Written(Ok(())));
         }
         if let (Some(wanted), [(_, archive)]) = (wanted, sources.opened.as_slice()) {
             if in_place::edit(self, wanted, archive, report)? {

@@ -55,7 +55,10 @@ fn join(set: &Path, args: &Join, common: &Common) -> Outcome {
     options.progress = Some(&progress);
     options.create_new = !args.force;
     options.notice = Some(&notice);
-    let joined = convert::join(&path, &options);
+    let joined = match &args.fingerprint {
+        Some(plan) => convert::join_plan(&path, plan, &options),
+        None => convert::join(&path, &options),
+    };
     let joined = joined.map_err(|error| Failure::about(&path, &error))?;
     let mut notices = notices.into_inner().unwrap_or_else(PoisonError::into_inner);
     let path = path.display().to_string();

@@ -60,7 +60,7 @@ use crate::failure::Failure;
 /// It answers on standard output, and takes care of the signals that end a program until the process ends.
 pub fn main(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
     signals::install();
-    code_of(parsed(arguments))
+    code_of(parsed(arguments, Settings::default()))
 }
 
 /// Runs one verb within another program: what it answers and says is returned, and it leaves signals alone.
@@ -71,15 +71,50 @@ pub fn run(
     arguments: impl IntoIterator<Item = impl Into<OsString>>,
     progress: Option<Progress>,
 ) -> Answer {
+    run_with(arguments, progress, Settings::default())
+}
+
+/// What a program that runs a verb sets beside its arguments.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Settings of the stores that addresses are of, which outrank the environment and are never shown: those of
+    /// `RemoteOptions::store`. A build without the feature `remote` has no use for them.
+    pub store: Vec<(String, String)>,
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.store.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Settings").field("store", &names).finish()
+    }
+}
+
+/// As [`run`], with settings that no argument is for.
+///
+/// ```
+/// let mut settings = tensorfmt_cli::Settings::default();
+/// settings.store.push(("aws_region".into(), "eu-central-1".into()));
+/// let answer = tensorfmt_cli::run_with(["formats", "--json"], None, settings);
+/// assert_eq!(answer.code, 0);
+/// ```
+pub fn run_with(
+    arguments: impl IntoIterator<Item = impl Into<OsString>>,
+    progress: Option<Progress>,
+    settings: Settings,
+) -> Answer {
     let name = OsString::from("tensorfmt");
     let arguments: Vec<OsString> = std::iter::once(name)
         .chain(arguments.into_iter().map(Into::into))
         .collect();
-    console::capture(progress, || code_of(parsed(arguments)))
+    console::capture(progress, || code_of(parsed(arguments, settings)))
 }
 
-fn parsed(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
+fn parsed(
+    arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    settings: Settings,
+) -> ExitCode {
+    let mut cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are answers, everything else is a usage error.
@@ -91,6 +126,7 @@ fn parsed(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> E
             };
         }
     };
+    cli.common.settings = settings;
     let result = match &cli.verb {
         Verb::Inspect(args) => inspect::run(args, &cli.common),
         Verb::Verify(args) => verify::run(args, &cli.common),

@@ -206,6 +206,9 @@ mod on {
         for origin in common.remote.iter().filter(|origin| !origin.is_empty()) {
             options = options.with_origin(origin);
         }
+        for (name, value) in &common.settings.store {
+            options = options.with_store(name, value);
+        }
         for text in &common.limit {
             if let Some((name, value)) = text.split_once('=') {
                 let value = size::bytes(value);

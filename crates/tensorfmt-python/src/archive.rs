@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
 use tensorfmt::convert::{Model, Tensors};
 use tensorfmt::{Error, ReadOptions};
 
+use crate::remote::{self, Pairs};
 use crate::tensor::Tensor;
 use crate::{errors, memory, source, values};
 
@@ -19,18 +20,30 @@ use crate::{errors, memory, source, values};
 #[pyclass(frozen, mapping, module = "tensorfmt")]
 pub(crate) struct Archive {
     open: RwLock<Option<Arc<tensorfmt::Archive>>>,
-    path: Option<PathBuf>,
+    place: Place,
     mapped: bool,
     limits: Vec<(String, u64)>,
 }
 
+/// How an archive was opened, for messages and for pickles.
+#[derive(Clone, Default)]
+struct Place {
+    path: Option<PathBuf>,
+    /// As it was typed, secrets included.
+    address: Option<String>,
+    /// The same for messages.
+    shown: Option<String>,
+    settings: Pairs,
+}
+
 /// Opens a tensor file of any format.
 #[pyfunction]
-#[pyo3(signature = (file, *, mmap=false, limits=None))]
+#[pyo3(signature = (file, *, mmap=false, limits=None, settings=None))]
 pub(crate) fn open(
     file: &Bound<'_, PyAny>,
     mmap: bool,
     limits: Option<Vec<(String, u64)>>,
+    settings: Option<Pairs>,
 ) -> PyResult<Archive> {
     let py = file.py();
     let limits = limits.unwrap_or_default();
@@ -39,21 +52,43 @@ pub(crate) fn open(
         let set = options.limit(name, *value);
         set.map_err(|error| errors::raise(py, &error))?;
     }
-    let opened = |result: tensorfmt::Result<tensorfmt::Archive>, path: Option<PathBuf>, mapped| {
+    let opened = |result: tensorfmt::Result<tensorfmt::Archive>, place: Place, mapped| {
         let archive = result.map_err(|error| errors::raise(py, &error))?;
         Ok(Archive {
             open: RwLock::new(Some(Arc::new(archive))),
-            path,
+            place,
             mapped,
             limits,
         })
     };
+    if let Some(address) = address_of(file) {
+        if mmap {
+            return Err(errors::usage(py, "only what is on this disk can be mapped"));
+        }
+        let settings = settings.unwrap_or_default();
+        let result = py.detach(|| remote::open(&address, &settings, &options));
+        let found = result.map_err(|error| errors::raise(py, &error))?;
+        for note in found.notes {
+            py.import("warnings")?.call_method1("warn", (note,))?;
+        }
+        let place = Place {
+            address: Some(address),
+            shown: Some(found.shown),
+            settings,
+            ..Place::default()
+        };
+        return opened(Ok(found.archive), place, false);
+    }
     if let Some(path) = path_of(file)? {
         let result = py.detach(|| match mmap {
             true => open_mapped(&path, &options),
             false => tensorfmt::Archive::open_with(&path, &options),
         });
-        return opened(result, Some(path), mmap);
+        let place = Place {
+            path: Some(path),
+            ..Place::default()
+        };
+        return opened(result, place, mmap);
     }
     if mmap {
         return Err(errors::usage(py, "only what has a path can be mapped"));
@@ -61,7 +96,7 @@ pub(crate) fn open(
     if source::FileObject::is(file)? {
         let source = source::FileObject::new(file)?;
         let result = py.detach(|| tensorfmt::Archive::from_source(source, &options));
-        return opened(result, None, false);
+        return opened(result, Place::default(), false);
     }
     let bytes = memory::bytes_of(file, false).map_err(|error| {
         let message =
@@ -71,7 +106,13 @@ pub(crate) fn open(
         wrong
     })?;
     let result = py.detach(|| tensorfmt::Archive::from_source(bytes, &options));
-    opened(result, None, false)
+    opened(result, Place::default(), false)
+}
+
+/// The address that an object is, if it is one.
+fn address_of(object: &Bound<'_, PyAny>) -> Option<String> {
+    let text = object.cast::<PyString>().ok()?.to_str().ok()?;
+    remote::is_address(text).then(|| text.to_owned())
 }
 
 /// The path that an object is, if it is one. Bytes are the content of a file, not its name.
@@ -129,7 +170,13 @@ impl Archive {
     /// The path that it was opened by, if it was.
     #[getter]
     fn path(&self) -> Option<PathBuf> {
-        self.path.clone()
+        self.place.path.clone()
+    }
+
+    /// The address that it was opened by, if it was, without secrets.
+    #[getter]
+    fn address(&self) -> Option<&str> {
+        self.place.shown.as_deref()
     }
 
     /// Whether arrays are views of the mapped file.
@@ -240,9 +287,10 @@ impl Archive {
     }
 
     fn __repr__(&self) -> String {
-        let path = match &self.path {
-            Some(path) => format!("{:?}", path.display().to_string()),
-            None => "in memory".to_owned(),
+        let path = match (&self.place.path, &self.place.shown) {
+            (Some(path), _) => format!("{:?}", path.display().to_string()),
+            (None, Some(address)) => format!("{address:?}"),
+            (None, None) => "in memory".to_owned(),
         };
         match self.get() {
             Ok(archive) => {
@@ -266,13 +314,19 @@ impl Archive {
         &self,
         py: Python<'py>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let Some(path) = &self.path else {
-            let message = "only an archive that was opened by a path can be pickled";
-            return Err(PyTypeError::new_err(message));
+        let path = match (&self.place.path, &self.place.address) {
+            (Some(path), _) => std::path::absolute(path)?.into_pyobject(py)?.into_any(),
+            (None, Some(address)) => address.into_pyobject(py)?.into_any(),
+            (None, None) => {
+                let message =
+                    "only an archive that was opened by a path or an address can be pickled";
+                return Err(PyTypeError::new_err(message));
+            }
         };
         self.get()?;
         let again = py.import("tensorfmt._archive")?.getattr("again")?;
-        let arguments = (std::path::absolute(path)?, self.mapped, self.limits.clone());
+        let settings = self.place.settings.clone();
+        let arguments = (path, self.mapped, self.limits.clone(), settings);
         Ok((again, arguments.into_pyobject(py)?))
     }
 }

@@ -76,12 +76,17 @@ fn new(py: Python<'_>, class: &str, message: &str, about: &Bound<'_, PyDict>) ->
 
 /// What the operating system said, for the attributes of an OSError.
 fn system(error: &Error, about: &Bound<'_, PyDict>) -> PyResult<()> {
+    // What a server answers, as the system numbers it.
+    if error.rule_id() == Some("remote.denied") {
+        return about.set_item("errno", 13);
+    }
     let Some(io) = chain(error).find_map(|error| error.downcast_ref::<io::Error>()) else {
         return Ok(());
     };
     let number = io.raw_os_error().or(match io.kind() {
         // What the library finds out by itself, as the system numbers it.
         io::ErrorKind::IsADirectory => Some(21),
+        io::ErrorKind::NotFound => Some(2),
         _ => None,
     });
     about.set_item("errno", number)?;

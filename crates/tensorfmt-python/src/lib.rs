@@ -10,6 +10,7 @@ mod errors;
     reason = "the buffer protocol and DLPack are pointers that two sides agree about"
 )]
 mod memory;
+mod remote;
 mod save;
 mod source;
 mod tensor;
@@ -23,6 +24,8 @@ mod _tensorfmt {
     use crate::archive::{Archive, open};
     #[pymodule_export]
     use crate::memory::Memory;
+    #[pymodule_export]
+    use crate::remote::{is_address, settings};
     #[pymodule_export]
     use crate::save::save;
     #[pymodule_export]

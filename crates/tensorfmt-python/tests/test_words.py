@@ -15,7 +15,8 @@ import pytest
 import tensorfmt
 
 HERE = Path(__file__).resolve().parents[1]
-MODULES = ["tensorfmt", "tensorfmt._archive", "tensorfmt._save", "tensorfmt._verbs", "tensorfmt._compat"]
+MODULES = ["tensorfmt", "tensorfmt._archive", "tensorfmt._save", "tensorfmt._verbs"]
+MODULES += ["tensorfmt._compat", "tensorfmt._convert", "tensorfmt._plan"]
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 pub use cast::{CastReport, PassedOver};
 pub(crate) use choices::Casting;
 pub use edit::edit_in_place;
-pub use join::{Joined, PartFault, PartProblem, join};
+pub use join::{Joined, PartFault, PartProblem, join, join_plan};
 pub use merge::{Merged, OnDuplicate};
 pub(crate) use model::Unreadable;
 pub use model::{Model, ModelTensor, Tensors};

@@ -1,5 +1,7 @@
 //! How much memory a verb takes beyond an archive that is open, estimated before it takes any.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
 use tensor_core::{At, LimitExceeded, Value};
 
 use crate::convert::Target;
@@ -164,8 +166,12 @@ fn earned(archive: &Archive, work: Work) -> u64 {
     let Work::Convert(target) = work else {
         return 0;
     };
-    let entries = archive.entries();
-    let mut places: Vec<_> = entries.filter_map(|entry| archive.place(entry)).collect();
+    // Of each place a number of 8 bytes: that two of a million have the same is next to impossible, and would
+    // make one tensor less.
+    let number = |entry| {
+        Some(BuildHasherDefault::<DefaultHasher>::default().hash_one(archive.place(entry)?))
+    };
+    let mut places: Vec<u64> = archive.entries().filter_map(number).collect();
     places.sort_unstable();
     places.dedup();
     let each = converted(archive.format(), target);

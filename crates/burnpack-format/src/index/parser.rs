@@ -103,7 +103,7 @@ impl Memory {
             .saturating_add(self.names)
             .saturating_add(self.dims.saturating_mul(size_of::<u64>() as u64));
         // The metadata is let go of before names are sorted and put into a table.
-        let sorted = each(NameTable::MEMORY + size_of::<usize>() as u64);
+        let sorted = each(NameTable::MEMORY.saturating_add(size_of::<usize>() as u64));
         let then = sorted.saturating_add(self.names).max(self.copy);
         kept.saturating_add(then).saturating_sub(self.file)
     }

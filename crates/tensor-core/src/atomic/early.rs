@@ -54,6 +54,8 @@ mod tests {
 
     use super::*;
 
+    const ALL: usize = 128 << 20;
+
     /// What no flush is made of.
     fn none() -> io::Result<fn() -> io::Result<()>> {
         Err(io::Error::other("one more flush"))
@@ -61,8 +63,9 @@ mod tests {
 
     #[test]
     fn one_flush_at_a_time_for_enough_bytes() {
+        assert_eq!(ALL as u64, WORTH);
         let mut early = Early::default();
-        let half = WORTH as usize / 2;
+        let half = ALL / 2;
         early.wrote(half, none).unwrap();
         let (go, waits) = channel();
         let flush = move || waits.recv().map_err(io::Error::other);
@@ -78,11 +81,11 @@ mod tests {
     fn what_a_flush_fails_with_is_told_once() {
         let fails = || Ok(|| Err(io::Error::other("no space")));
         let mut early = Early::default();
-        early.wrote(WORTH as usize, fails).unwrap();
+        early.wrote(ALL, fails).unwrap();
         assert_eq!(early.finish().unwrap_err().to_string(), "no space");
         early.finish().unwrap();
         // Told by what is written next as well.
-        early.wrote(WORTH as usize, fails).unwrap();
+        early.wrote(ALL, fails).unwrap();
         while early
             .thread
             .as_ref()
@@ -90,7 +93,7 @@ mod tests {
         {
             std::thread::yield_now();
         }
-        let error = early.wrote(WORTH as usize, none).unwrap_err();
+        let error = early.wrote(ALL, none).unwrap_err();
         assert_eq!(error.to_string(), "no space");
     }
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use tensorfmt::Error;
 use tensorfmt::convert::{self, Loss, LossKind, Remedy};
 
+use super::planned::Planned;
 use crate::cli::Common;
 use crate::failure::{Failure, complain};
 use crate::output::{Out, escape};
@@ -80,6 +81,9 @@ pub(super) struct Report {
     /// How many bytes were written into the input itself, where its index alone was.
     #[serde(skip_serializing_if = "Option::is_none")]
     written_in_place: Option<u64>,
+    /// What would be written, where nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<Planned>,
     #[serde(skip)]
     lines: Vec<String>,
 }
@@ -96,6 +100,7 @@ impl Report {
             notes,
             target: Vec::new(),
             written_in_place: None,
+            plan: None,
             lines: grouped(losses),
         }
     }
@@ -140,10 +145,15 @@ impl Report {
         self.notices(vec![what], common);
     }
 
-    /// Prints the JSON where it is asked for.
+    /// Says what would be written.
+    pub(super) fn planned(&mut self, plan: Planned) {
+        self.plan = Some(plan);
+    }
+
+    /// Prints the JSON where it is asked for, else what would be written where nothing is.
     pub(super) fn finish(&self, json: bool) -> Result<(), Failure> {
         if !json {
-            return Ok(());
+            return self.plan.as_ref().map_or(Ok(()), Planned::print);
         }
         let mut out = Out::new();
         out.json(self)?;

@@ -156,6 +156,110 @@ fn what_keeps_parts_from_being_joined_is_named() {
 }
 
 #[test]
+fn a_dry_run_says_what_would_be_written_and_a_plan_is_known_by_its_fingerprint() {
+    let scratch = Scratch::new();
+    model(&scratch, "s.safetensors", 1.0);
+    model(&scratch, "other.safetensors", 2.0);
+    for set in SETS {
+        let there = scratch.files();
+        let dry = |source: &str, more: &[&str]| {
+            let arguments = ["convert", source, set, "--part", "1/3", "--dry-run"];
+            scratch.run(&[&arguments[..], more].concat())
+        };
+        let run = dry("s.safetensors", &["--json"]);
+        assert_eq!((run.code, &*run.err), (0, ""), "{run:?}");
+        let plan = &run.json()["plan"];
+        let print = plan["fingerprint"].as_str().unwrap().to_owned();
+        let parts = plan["parts"].as_array().unwrap();
+        let tensors: u64 = parts.iter().map(|p| p["tensors"].as_u64().unwrap()).sum();
+        let bytes: u64 = parts.iter().map(|p| p["bytes"].as_u64().unwrap()).sum();
+        assert_eq!(
+            (parts.len(), tensors, plan["bytes"].as_u64()),
+            (3, 14, Some(bytes))
+        );
+        assert!(
+            parts[1]["file"]
+                .as_str()
+                .unwrap()
+                .contains("-00002-of-00003")
+        );
+        let run = dry("s.safetensors", &[]);
+        let shown = format!("fingerprint: {print}\nnothing is written: --dry-run\n");
+        assert!(run.code == 0 && run.out.ends_with(&shown), "{run:?}");
+        assert!(
+            run.out.contains("part 2/3: ") && run.out.contains(" tensors, "),
+            "{run:?}"
+        );
+        assert_eq!(scratch.files(), there);
+
+        // A worker knows by it that it is about the same.
+        let part = |source: &str, part: &str, print: &str| {
+            let arguments = [
+                "convert",
+                source,
+                set,
+                "--part",
+                part,
+                "--fingerprint",
+                print,
+                "-q",
+            ];
+            scratch.run(&arguments)
+        };
+        for (source, print) in [("other.safetensors", &*print), ("s.safetensors", "00")] {
+            let run = part(source, "2/3", print);
+            assert_eq!(run.code, 1, "{run:?}");
+            assert!(run.err.contains("the input has changed since"), "{run:?}");
+            assert!(run.err.contains("--fingerprint"), "{run:?}");
+        }
+        assert_eq!(scratch.files(), there);
+        for number in ["2/3", "1/3", "3/3"] {
+            assert_eq!(part("s.safetensors", number, &print).code, 0);
+        }
+        // All parts are there, but of a plan that isn't meant.
+        for more in [&[][..], &["--force"]] {
+            let run = scratch.run(&[&["join", set, "--fingerprint", "00"], more].concat());
+            assert_eq!(run.code, 1, "{run:?}");
+            assert!(
+                run.err.contains("not of the one that is asked for"),
+                "{run:?}"
+            );
+        }
+        assert!(!scratch.path(set).exists());
+        assert_eq!(scratch.run(&["join", set, "--fingerprint", &print]).code, 0);
+        assert_eq!(scratch.run(&["diff", "s.safetensors", set]).code, 0);
+    }
+    // What would be refused is refused.
+    let convert = |more: &[&str]| {
+        scratch.run(
+            &[
+                &["convert", "s.safetensors", "x.model", "--dry-run"][..],
+                more,
+            ]
+            .concat(),
+        )
+    };
+    let run = convert(&[]);
+    assert_eq!(run.code, 4, "{run:?}");
+    let run = convert(&["--skip-unsupported", "--json"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(!run.json()["losses"].as_array().unwrap().is_empty());
+    assert!(run.json()["plan"]["fingerprint"].is_null());
+    assert_eq!(convert(&["--skip-unsupported", "--strict"]).code, 4);
+    assert!(!scratch.path("x.model").exists());
+    write(&scratch.path("x.model"), b"there");
+    assert_eq!(convert(&["--skip-unsupported"]).code, 2);
+    assert_eq!(convert(&["--skip-unsupported", "--force"]).code, 0);
+    assert_eq!(fs::read(scratch.path("x.model")).unwrap(), b"there");
+    for usage in [
+        &["convert", "s.safetensors", "x.mag", "--fingerprint", "00"][..],
+        &["join", "--reports", "x.json", "--fingerprint", "00"],
+    ] {
+        assert_eq!(scratch.run(usage).code, 2, "{usage:?}");
+    }
+}
+
+#[test]
 fn what_makes_no_sense_about_parts_is_a_usage_error() {
     let scratch = Scratch::new();
     model(&scratch, "s.safetensors", 1.0);

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ._archive import load, open
 from ._compat import load_file, safe_open, save_file
+from ._convert import convert
 from ._errors import (
     Error,
     FileError,
@@ -20,9 +21,10 @@ from ._errors import (
     Unsupported,
     UsageError,
 )
+from ._plan import Plan, PlannedPart, plan
 from ._save import Loss, save, save_bytes
 from ._tensorfmt import Archive, Tensor, __version__
-from ._verbs import Report, convert, diff, hash, inspect, stats, verify
+from ._verbs import Report, diff, hash, inspect, stats, verify
 
 __all__ = [
     "Archive",
@@ -33,6 +35,8 @@ __all__ = [
     "Loss",
     "LossWarning",
     "NoSuchTensor",
+    "Plan",
+    "PlannedPart",
     "Report",
     "Tensor",
     "Unsupported",
@@ -45,6 +49,7 @@ __all__ = [
     "load",
     "load_file",
     "open",
+    "plan",
     "safe_open",
     "save",
     "save_bytes",

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from . import _tensorfmt
-from ._archive import open as open_archive
+from . import _storage, _tensorfmt
 from ._errors import FileError, of_exit
-from ._save import Loss
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any, Optional, Union
+
+    from ._tensorfmt import Archive
 
     Path = Union[str, os.PathLike[str]]
     Progress = Callable[[int, int], object]
@@ -28,7 +28,7 @@ class Report(dict[str, "Any"]):
         self.ok = ok
 
 
-def _fspath(path: Path) -> str:
+def fspath(path: Path) -> str:
     import os
 
     text = os.fspath(path)
@@ -38,16 +38,27 @@ def _fspath(path: Path) -> str:
     return os.path.join(".", text) if text.startswith("-") else text
 
 
-def _run(arguments: list[str], progress: Optional[Progress], wrong: tuple[int, ...] = ()) -> Any:
+def run(
+    arguments: list[str],
+    progress: Optional[Progress],
+    settings: _storage.Settings,
+    wrong: tuple[int, ...] = (),
+) -> Any:
+    """The exit code of a verb and what it answers; those that are wrong are errors, but for some with an answer."""
     import json
 
-    code, answer, said = _tensorfmt.run(arguments, progress)
+    code, answer, said = _tensorfmt.run(arguments, progress, settings)
     if code and not (code in wrong and answer):
         raise of_exit(code, said)
     return code, json.loads(answer)
 
 
-def _patterns(option: str, patterns: Patterns, names: Iterable[str]) -> list[str]:
+def opened(path: Path, settings: _storage.Settings) -> Archive:
+    """An archive; its errors say more than the exit code of a verb."""
+    return _tensorfmt.open(path, settings=settings)
+
+
+def patterns(option: str, patterns: Patterns, names: Iterable[str]) -> list[str]:
     if patterns is None:
         return []
     if callable(patterns):
@@ -58,31 +69,37 @@ def _patterns(option: str, patterns: Patterns, names: Iterable[str]) -> list[str
     return [f"{option}={pattern}" for pattern in chosen]
 
 
-def _names(patterns: Patterns, *paths: Path) -> list[str]:
+def names(patterns: Patterns, settings: _storage.Settings, *paths: Path) -> list[str]:
     """The names that a function chooses among."""
     if not callable(patterns):
         return []
     names: dict[str, None] = {}
     for path in paths:
-        with open_archive(path) as archive:
+        with opened(path, settings) as archive:
             names.update(dict.fromkeys(archive))
     return list(names)
 
 
-def inspect(path: Path) -> dict[str, Any]:
+def inspect(path: Path, *, storage_options: _storage.Options = None) -> dict[str, Any]:
     """What is in a file: format, metadata, and each tensor with its place.
 
     >>> import tensorfmt
     >>> [t["name"] for t in tensorfmt.inspect("model.safetensors")["tensors"]]
     ['w', 'b']
     """
-    open_archive(path).close()
-    found: dict[str, Any] = _run(["inspect", "--json", _fspath(path)], None)[1]
+    settings = _storage.settings([path], storage_options)
+    opened(path, settings).close()
+    found: dict[str, Any] = run(["inspect", "--json", fspath(path)], None, settings)[1]
     return found
 
 
 def verify(
-    path: Path, *, strict: bool = False, threads: int = 0, progress: Optional[Progress] = None
+    path: Path,
+    *,
+    strict: bool = False,
+    storage_options: _storage.Options = None,
+    threads: int = 0,
+    progress: Optional[Progress] = None,
 ) -> Report:
     """Makes every check that a file allows: structure, checksums, decompression.
 
@@ -94,14 +111,15 @@ def verify(
     >>> report.ok, report["items"][0]["outcome"]
     (True, 'ok')
     """
-    arguments = ["verify", "--json", f"--threads={threads}", _fspath(path)]
+    settings = _storage.settings([path], storage_options)
+    arguments = ["verify", "--json", f"--threads={threads}", fspath(path)]
     if strict:
         arguments.insert(1, "--strict")
-    code, answer = _run(arguments, progress, (1, 3, 4))
+    code, answer = run(arguments, progress, settings, (1, 3, 4))
     file = answer["files"][0]
     if code == 3:
         # As every other function fails where there is nothing to read.
-        open_archive(path).close()
+        opened(path, settings).close()
         raise FileError(file["error"]["message"])
     return Report(file, code == 0)
 
@@ -116,6 +134,7 @@ def diff(
     filter: Patterns = None,
     exclude: Patterns = None,
     tensors_only: bool = False,
+    storage_options: _storage.Options = None,
     threads: int = 0,
     progress: Optional[Progress] = None,
 ) -> Report:
@@ -127,9 +146,10 @@ def diff(
     >>> tensorfmt.diff("model.safetensors", "model.mag").ok
     True
     """
+    settings = _storage.settings([a, b], storage_options)
     for path in (a, b):
-        open_archive(path).close()
-    arguments = ["diff", "--json", f"--threads={threads}", _fspath(a), _fspath(b)]
+        opened(path, settings).close()
+    arguments = ["diff", "--json", f"--threads={threads}", fspath(a), fspath(b)]
     if atol is not None:
         arguments.append(f"--atol={atol!r}")
     if rtol is not None:
@@ -138,9 +158,9 @@ def diff(
         arguments.append("--values")
     if tensors_only:
         arguments.append("--tensors-only")
-    arguments += _patterns("--filter", filter, _names(filter, a, b))
-    arguments += _patterns("--exclude", exclude, _names(exclude, a, b))
-    code, answer = _run(arguments, progress, (1,))
+    arguments += patterns("--filter", filter, names(filter, settings, a, b))
+    arguments += patterns("--exclude", exclude, names(exclude, settings, a, b))
+    code, answer = run(arguments, progress, settings, (1,))
     return Report(answer, code == 0)
 
 
@@ -150,6 +170,7 @@ def hash(
     algorithm: str = "blake3",
     filter: Patterns = None,
     exclude: Patterns = None,
+    storage_options: _storage.Options = None,
     threads: int = 0,
     progress: Optional[Progress] = None,
 ) -> dict[str, Any]:
@@ -160,11 +181,12 @@ def hash(
     >>> a["model"] == b["model"]
     True
     """
-    open_archive(path).close()
-    arguments = ["hash", "--json", f"--threads={threads}", f"--algorithm={algorithm}", _fspath(path)]
-    arguments += _patterns("--filter", filter, _names(filter, path))
-    arguments += _patterns("--exclude", exclude, _names(exclude, path))
-    found: dict[str, Any] = _run(arguments, progress)[1]
+    settings = _storage.settings([path], storage_options)
+    opened(path, settings).close()
+    arguments = ["hash", "--json", f"--threads={threads}", f"--algorithm={algorithm}", fspath(path)]
+    arguments += patterns("--filter", filter, names(filter, settings, path))
+    arguments += patterns("--exclude", exclude, names(exclude, settings, path))
+    found: dict[str, Any] = run(arguments, progress, settings)[1]
     return found
 
 
@@ -173,6 +195,7 @@ def stats(
     *,
     filter: Patterns = None,
     exclude: Patterns = None,
+    storage_options: _storage.Options = None,
     threads: int = 0,
     progress: Optional[Progress] = None,
 ) -> dict[str, Any]:
@@ -184,137 +207,12 @@ def stats(
     >>> w["name"], w["min"], w["max"]
     ('w', 0.0, 5.0)
     """
-    open_archive(path).close()
-    arguments = ["stats", "--json", f"--threads={threads}", _fspath(path)]
-    arguments += _patterns("--filter", filter, _names(filter, path))
-    arguments += _patterns("--exclude", exclude, _names(exclude, path))
+    settings = _storage.settings([path], storage_options)
+    opened(path, settings).close()
+    arguments = ["stats", "--json", f"--threads={threads}", fspath(path)]
+    arguments += patterns("--filter", filter, names(filter, settings, path))
+    arguments += patterns("--exclude", exclude, names(exclude, settings, path))
     # What can't be read has a line of its own in the answer.
-    found: dict[str, Any] = _run(arguments, progress, (4,))[1]
+    found: dict[str, Any] = run(arguments, progress, settings, (4,))[1]
     return found
 
-
-def convert(
-    source: Union[Path, Iterable[Path]],
-    target: Path,
-    *,
-    format: Optional[str] = None,
-    cast: Union[str, Mapping[str, str], None] = None,
-    keep: Patterns = None,
-    filter: Patterns = None,
-    exclude: Patterns = None,
-    rename: Union[Callable[[str], str], Mapping[str, str], None] = None,
-    metadata: Optional[Mapping[str, object]] = None,
-    transpose: Patterns = None,
-    layout: str = "keep-dims",
-    skip_unsupported: bool = False,
-    allow_empty: bool = False,
-    promote_scalars: bool = False,
-    with_stats: bool = False,
-    verify: bool = True,
-    strict: bool = False,
-    overwrite: bool = True,
-    zstd: Optional[int] = None,
-    max_shard_size: Optional[int] = None,
-    on_duplicate: Optional[str] = None,
-    threads: int = 0,
-    progress: Optional[Progress] = None,
-) -> list[Loss]:
-    """Converts a file, or several merged into one, and returns what the target can't hold.
-
-    The ending of ``target`` names the format, or ``format`` does. ``cast`` is a dtype for all floats, or a
-    mapping of patterns to dtypes. ``filter`` and ``exclude`` are patterns of names, or functions that are
-    asked for each name; ``rename`` maps names or is a function of them. The input is checked first, unless
-    ``verify`` is off; the target appears when it is complete. ``strict=True`` refuses losses.
-
-    >>> import tensorfmt
-    >>> tensorfmt.convert("model.safetensors", "half.aero", cast="f16", filter=lambda n: n == "w")
-    []
-    >>> for loss in tensorfmt.convert("model.safetensors", "model.zt"):
-    ...     print(loss)
-    metadata 'step': a zTensor 0.1 file has no metadata of its own
-    """
-    import os
-
-    paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-    for path in paths:
-        # Its errors say more than an exit code.
-        open_archive(path).close()
-    arguments = ["convert", "--json", f"--threads={threads}", f"--layout={layout}"]
-    flags = {
-        "--skip-unsupported": skip_unsupported,
-        "--allow-empty": allow_empty,
-        "--promote-scalars": promote_scalars,
-        "--with-stats": with_stats,
-        "--no-verify": not verify,
-        "--strict": strict,
-        "--force": overwrite,
-    }
-    arguments += [flag for flag, wanted in flags.items() if wanted]
-    values = {
-        "--to": format,
-        "--zstd": zstd,
-        "--max-shard-size": max_shard_size,
-        "--on-duplicate": on_duplicate,
-    }
-    arguments += [f"{option}={value}" for option, value in values.items() if value is not None]
-    casts = [cast] if isinstance(cast, str) else [f"{p}={to}" for p, to in (cast or {}).items()]
-    arguments += [f"--cast={each}" for each in casts]
-    for option, patterns in (
-        ("--keep", keep),
-        ("--filter", filter),
-        ("--exclude", exclude),
-        ("--transpose", transpose),
-    ):
-        arguments += _patterns(option, patterns, _names(patterns, *paths))
-    for key, value in (metadata or {}).items():
-        arguments += _metadata(key, value)
-    with _Table(rename, paths) as table:
-        if table is not None:
-            arguments.append(f"--rename-table={table}")
-        arguments += ["--", *(_fspath(path) for path in paths), _fspath(target)]
-        answer = _run(arguments, progress)[1]
-    return [Loss(loss["kind"], loss["item"], loss["reason"]) for loss in answer["losses"]]
-
-
-def _metadata(key: str, value: object) -> list[str]:
-    if isinstance(value, str):
-        return [f"--set-text={key}={value}"]
-    if isinstance(value, bool):
-        return [f"--set-metadata={key}={str(value).lower()}"]
-    if isinstance(value, (int, float)):
-        return [f"--set-metadata={key}={value!r}"]
-    raise TypeError(f"metadata {key!r}: a number, a bool or a str is needed, not {value!r}")
-
-
-class _Table:
-    """A file with the new names, as long as it is needed."""
-
-    def __init__(
-        self, rename: Union[Callable[[str], str], Mapping[str, str], None], paths: list[Path]
-    ) -> None:
-        self._path: Optional[str] = None
-        if rename is None:
-            return
-        import json
-        import os
-        import tempfile
-
-        if callable(rename):
-            pairs = {name: rename(name) for name in _names(lambda _: True, *paths)}
-            pairs = {old: new for old, new in pairs.items() if old != new}
-        else:
-            pairs = dict(rename)
-        if not pairs:
-            return
-        handle, self._path = tempfile.mkstemp(suffix=".json")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(pairs, file)
-
-    def __enter__(self) -> Optional[str]:
-        return self._path
-
-    def __exit__(self, *exception: object) -> None:
-        if self._path is not None:
-            import os
-
-            os.unlink(self._path)

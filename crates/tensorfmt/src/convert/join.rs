@@ -116,14 +116,56 @@ impl fmt::Display for PartFault {
 /// [`Error::Usage`] with [`create_new`](WriteOptions::create_new) where another set is at `path`; what the disk
 /// fails with. No set has then appeared.
 pub fn join(path: impl AsRef<Path>, options: &WriteOptions<'_>) -> Result<Joined> {
-    let path = path.as_ref();
+    join_meant(path.as_ref(), None, options)
+}
+
+/// As [`join`], but of one plan alone, by its [`fingerprint`](super::Plan::fingerprint): parts that are there of
+/// another one are never joined, even if all of them are there and none of this one is.
+///
+/// Where no part waits to be joined a set may be there from before; of which plan it is nothing tells any more.
+///
+/// ```
+/// use tensorfmt::convert::{Model, Options, Target, join_plan, plan};
+/// use tensorfmt::{Error, Tensor, WriteOptions};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.safetensors.index.json");
+/// let mut model = Model::new();
+/// model.tensor("a", Tensor::from_slice(&[1.0f32; 64], &[64])?);
+/// let mut options = Options::default();
+/// options.parts = Some(1);
+/// let plan = plan(model, Target::SafetensorsSet, &options)?;
+/// let once = WriteOptions::default();
+/// plan.write_part(plan.parts()[0].part, &path, &once)?;
+/// let other = join_plan(&path, "of another input", &once);
+/// assert!(matches!(other, Err(Error::Unjoined { .. })));
+/// join_plan(&path, plan.fingerprint().unwrap_or_default(), &once)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`join`].
+pub fn join_plan(
+    path: impl AsRef<Path>,
+    fingerprint: &str,
+    options: &WriteOptions<'_>,
+) -> Result<Joined> {
+    join_meant(path.as_ref(), Some(fingerprint), options)
+}
+
+/// Joins the parts of the plan that is meant, or of the one that is most likely meant.
+fn join_meant(path: &Path, meant: Option<&str>, options: &WriteOptions<'_>) -> Result<Joined> {
     let receipts = receipts(path)?;
     if receipts.is_empty() {
         return joined_before(path);
     }
     let plans = Plans::of(receipts);
-    let several = plans.are_several_whole();
-    let (chosen, others) = plans.choose();
+    let several = meant.is_none() && plans.are_several_whole();
+    let (chosen, others) = plans.choose(meant);
+    if chosen.is_empty() {
+        let faults = others.iter().map(|other| other_plan(path, &chosen, other));
+        return Err(unjoined(path, faults.collect()));
+    }
     let mut faults = Vec::new();
     if options.create_new || several {
         faults.extend(others.iter().map(|other| other_plan(path, &chosen, other)));
@@ -145,9 +187,7 @@ pub fn join(path: impl AsRef<Path>, options: &WriteOptions<'_>) -> Result<Joined
         return joined_before(path);
     }
     if !faults.is_empty() {
-        faults.sort_by_key(|fault| (fault.part.of(), fault.part.number()));
-        let path = path.to_path_buf();
-        return Err(Error::Unjoined { path, faults });
+        return Err(unjoined(path, faults));
     }
     let files = index_files(path, &chosen)?;
     let before = files.iter().all(|(file, bytes)| is_same(file, bytes));
@@ -157,6 +197,12 @@ pub fn join(path: impl AsRef<Path>, options: &WriteOptions<'_>) -> Result<Joined
     delete_receipts(path, &chosen);
     let parts = chosen.first().map_or(0, |receipt| receipt.part.of());
     Ok(Joined { parts, before })
+}
+
+fn unjoined(path: &Path, mut faults: Vec<PartFault>) -> Error {
+    faults.sort_by_key(|fault| (fault.part.of(), fault.part.number()));
+    let path = path.to_path_buf();
+    Error::Unjoined { path, faults }
 }
 
 fn delete_receipts(path: &Path, receipts: &[Receipt]) {
@@ -243,9 +289,9 @@ impl Plans {
         self.0.iter().filter(is_whole).count() > 1
     }
 
-    /// Those of the plan that is meant, and all others: one that is whole comes first, then the one with the
-    /// largest share of its parts, then the one with the first part.
-    fn choose(self) -> (Vec<Receipt>, Vec<Receipt>) {
+    /// Those of the plan that is meant, and all others. Where it isn't said one that is whole comes first, then the
+    /// one with the largest share of its parts, then the one with the first part.
+    fn choose(self, meant: Option<&str>) -> (Vec<Receipt>, Vec<Receipt>) {
         let share = |((of, _), receipts): &(&(u32, String), &Vec<Receipt>)| {
             let share = receipts.len() as u64 * 1_000_000 / u64::from(*of).max(1);
             let first = receipts
@@ -258,9 +304,13 @@ impl Plans {
             .iter()
             .max_by_key(share)
             .map(|(plan, _)| plan.clone());
+        let is_chosen = |plan: &(u32, String)| match meant {
+            Some(meant) => plan.1 == meant,
+            None => Some(plan) == most.as_ref(),
+        };
         let (mut chosen, mut others) = (Vec::new(), Vec::new());
         for (plan, receipts) in self.0 {
-            match Some(&plan) == most.as_ref() {
+            match is_chosen(&plan) {
                 true => chosen = receipts,
                 false => others.extend(receipts),
             }
@@ -271,6 +321,7 @@ impl Plans {
 
 fn other_plan(path: &Path, chosen: &[Receipt], other: &Receipt) -> PartFault {
     let differs = match chosen.first() {
+        None => "not of the one that is asked for",
         Some(first) if first.part.of() != other.part.of() => "with another number of parts",
         Some(first) if first.options != other.options => "with other options",
         _ => "of another input, or with other changes to it",
