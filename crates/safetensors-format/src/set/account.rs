@@ -51,7 +51,7 @@ mod tests {
         let shard = |name: &str| {
             let mut builder = Builder::new();
             for key in 0..100 {
-                builder.metadata(&std::format!("{key}"), "").unwrap();
+                builder.metadata(std::format!("{key}"), "").unwrap();
             }
             let tensor = tensor_core::Tensor::from_slice(&[0u8], &[1]).unwrap();
             builder.tensor(name, tensor).unwrap();
