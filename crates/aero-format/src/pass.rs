@@ -258,6 +258,54 @@ fn hash(hasher: &mut ShardHasher, piece: Piece, spare: &mut Vec<AlignedBytes>) {
     }
 }
 
+/// Bytes of a tensor, with the zeros before it, that are gathered with those of others: a piece of its own would
+/// cost more than what is done with it.
+const SMALL: u64 = 64 << 10;
+
+/// Small tensors of which no piece was made yet.
+#[derive(Default)]
+struct Gathered {
+    buffer: Option<AlignedBytes>,
+    len: usize,
+}
+
+impl Gathered {
+    /// Adds so many zeros and all of `data`, for which there is room.
+    fn read(&mut self, gap: u64, data: &dyn Source, spare: &mut Vec<AlignedBytes>) -> Result<()> {
+        let mut buffer = match self.buffer.take().or_else(|| spare.pop()) {
+            Some(buffer) => buffer,
+            None => AlignedBytes::zeroed(WINDOW)?,
+        };
+        let after =
+            |start: usize, len: u64| start.saturating_add(usize::try_from(len).unwrap_or(WINDOW));
+        let begin = after(self.len, gap);
+        let end = after(begin, data.size());
+        let slots = buffer.as_mut_slice();
+        slots.get_mut(self.len..begin).unwrap_or_default().fill(0);
+        let read = data.read_into(0, slots.get_mut(begin..end).unwrap_or_default());
+        self.len = if read.is_ok() { end } else { begin };
+        self.buffer = Some(buffer);
+        Ok(read?)
+    }
+
+    /// Puts what there is, and hands it on as a piece.
+    fn put<O: Output>(
+        &mut self,
+        sink: &mut Sink<O>,
+        spare: &mut Vec<AlignedBytes>,
+        hand_on: &mut impl FnMut(Piece, &mut Vec<AlignedBytes>) -> Result<()>,
+    ) -> Result<()> {
+        let len = core::mem::take(&mut self.len);
+        match self.buffer.take() {
+            Some(buffer) if len > 0 => {
+                sink.put(buffer.as_slice().get(..len).unwrap_or_default())?;
+                hand_on(Piece::Window(buffer, len), spare)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Puts everything piece by piece, and hands each piece on.
 fn pieces<O: Output>(
     parts: &[(u64, alloc::sync::Arc<dyn Source>)],
@@ -267,43 +315,72 @@ fn pieces<O: Output>(
     mut hand_on: impl FnMut(Piece, &mut Vec<AlignedBytes>) -> Result<()>,
 ) -> Result<()> {
     let start = sink.position();
+    let mut gathered = Gathered::default();
     for (offset, data) in parts {
-        let gap = (start + offset).saturating_sub(sink.position());
+        let size = data.size();
+        let position = sink.position().saturating_add(gathered.len as u64);
+        let gap = start.saturating_add(*offset).saturating_sub(position);
+        let all = gap.saturating_add(size);
+        let room = (WINDOW - gathered.len) as u64;
+        if all > SMALL.min(room) {
+            gathered.put(sink, spare, &mut hand_on)?;
+        }
+        if all <= SMALL {
+            if let Err(error) = gathered.read(gap, data, spare) {
+                // What is before it is put, so that the position tells which one it is.
+                gathered.put(sink, spare, &mut hand_on)?;
+                return Err(error);
+            }
+            ticker.tick(size)?;
+            continue;
+        }
         if gap > 0 {
             sink.fill(gap, 0)?;
             hand_on(Piece::Zeros(gap), spare)?;
         }
-        let size = data.size();
-        let mut at = 0;
-        while at < size {
-            let len = (size - at).min(WINDOW as u64);
-            let short = usize::try_from(len).unwrap_or(WINDOW);
-            let whole = data.contiguous();
-            let range = usize::try_from(at).ok().map(|at| at..at + short);
-            let shared = whole
-                .zip(range)
-                .filter(|(bytes, range)| range.end <= bytes.len());
-            let piece = match shared {
-                Some((bytes, range)) => {
-                    let bytes = bytes.slice(range);
-                    sink.put(&bytes)?;
-                    Piece::Shared(bytes)
-                }
-                None => {
-                    let mut buffer = match spare.pop() {
-                        Some(buffer) => buffer,
-                        None => AlignedBytes::zeroed(WINDOW)?,
-                    };
-                    let window = buffer.as_mut_slice().get_mut(..short).unwrap_or_default();
-                    data.read_into(at, window)?;
-                    sink.put(window)?;
-                    Piece::Window(buffer, short)
-                }
-            };
-            hand_on(piece, spare)?;
-            ticker.tick(len)?;
-            at += len;
-        }
+        windows(data, sink, ticker, spare, &mut hand_on)?;
+    }
+    gathered.put(sink, spare, &mut hand_on)
+}
+
+/// Puts a tensor window by window.
+fn windows<O: Output>(
+    data: &alloc::sync::Arc<dyn Source>,
+    sink: &mut Sink<O>,
+    ticker: &Ticker<'_>,
+    spare: &mut Vec<AlignedBytes>,
+    hand_on: &mut impl FnMut(Piece, &mut Vec<AlignedBytes>) -> Result<()>,
+) -> Result<()> {
+    let size = data.size();
+    let mut at = 0;
+    while at < size {
+        let len = (size - at).min(WINDOW as u64);
+        let short = usize::try_from(len).unwrap_or(WINDOW);
+        let whole = data.contiguous();
+        let range = usize::try_from(at).ok().map(|at| at..at + short);
+        let shared = whole
+            .zip(range)
+            .filter(|(bytes, range)| range.end <= bytes.len());
+        let piece = match shared {
+            Some((bytes, range)) => {
+                let bytes = bytes.slice(range);
+                sink.put(&bytes)?;
+                Piece::Shared(bytes)
+            }
+            None => {
+                let mut buffer = match spare.pop() {
+                    Some(buffer) => buffer,
+                    None => AlignedBytes::zeroed(WINDOW)?,
+                };
+                let window = buffer.as_mut_slice().get_mut(..short).unwrap_or_default();
+                data.read_into(at, window)?;
+                sink.put(window)?;
+                Piece::Window(buffer, short)
+            }
+        };
+        hand_on(piece, spare)?;
+        ticker.tick(len)?;
+        at += len;
     }
     Ok(())
 }
@@ -342,6 +419,13 @@ mod tests {
             noise(17, 3),
             noise(3_000_001, 4),
         ];
+        // And more small ones than a window has room for.
+        let small = (0..3_000).map(|i| noise(i % 1_500, i));
+        let data: Vec<Bytes> = data
+            .into_iter()
+            .chain(small)
+            .chain([noise(2_000_000, 5)])
+            .collect();
         let mut parts: Vec<(u64, Arc<dyn Source>)> = Vec::new();
         let mut ranges = Vec::new();
         let mut end = 0u64;
