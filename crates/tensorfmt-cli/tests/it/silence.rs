@@ -436,7 +436,7 @@ mod unix {
         let scratch = Scratch::new();
         large(&scratch);
         for (signal, code) in [("HUP", 129), ("INT", 130), ("TERM", 143)] {
-            let work = "$T convert large.safetensors o.zt --zstd 14 --threads 1 --force";
+            let work = "$T convert large.safetensors o.zt --zstd 12 --threads 1 --force";
             let wait = "while ! ls -A | grep -q '^\\.tensorfmt-'; do :; done";
             if cfg!(target_os = "linux") {
                 let ignored = format!(
