@@ -101,6 +101,8 @@ impl Index {
         let mut parser = Parser::new(text, size, data_start, copied, &options.limits);
         parser.header()?;
         let (mut tensors, metadata, oddities, overhead) = parser.into_parts();
+        #[cfg(not(feature = "std"))]
+        let _ = overhead; // for sets
         check_tiling(&tensors, data_start, size.saturating_sub(data_start))?;
         let metadata_names = NameTable::of(&metadata, MetaEntry::key).map_err(|duplicate| {
             let at = At::new(PREFIX, METADATA).entry(duplicate.second as u64);
