@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+#[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
 use object_store::ObjectStore;
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -33,6 +34,7 @@ pub(crate) struct Engine {
     /// Servers that files and redirects may lead to.
     origins: Mutex<HashSet<String>>,
     /// The store of each bucket.
+    #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
     stores: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
     /// The clients, one that only has TLS and one that does without.
     #[cfg(any(feature = "azure", feature = "gcs", feature = "http", feature = "s3"))]
@@ -126,6 +128,7 @@ impl Engine {
             bytes: Arc::new(Semaphore::new(half / UNIT)),
             cache: Cache::new(half),
             origins: Mutex::new(options.origins.iter().cloned().collect()),
+            #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
             stores: Mutex::default(),
             #[cfg(any(feature = "azure", feature = "gcs", feature = "http", feature = "s3"))]
             clients: Mutex::default(),
@@ -214,6 +217,7 @@ impl Engine {
         read.contains_key(&address.identity())
     }
 
+    #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
     pub(crate) fn stores(&self) -> MutexGuard<'_, HashMap<String, Arc<dyn ObjectStore>>> {
         self.stores.lock().unwrap_or_else(PoisonError::into_inner)
     }
