@@ -16,13 +16,9 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// One of `len` bytes.
     pub(crate) fn of(len: usize) -> Result<Self, SourceError> {
-        let spare = match len {
-            0..=WINDOW => small::take(len),
-            _ => large::take(len),
-        };
-        let buffer = match spare {
-            Some(buffer) => buffer,
-            None => AlignedBytes::zeroed(len)?,
+        let buffer = match len {
+            0..=WINDOW => small::take(len).map_or_else(|| AlignedBytes::zeroed(len), Ok)?,
+            _ => large::take(len).map_or_else(|| large::new(len), Ok)?,
         };
         let buffer = Some(buffer);
         Ok(Self { buffer, len })
@@ -111,10 +107,18 @@ mod large {
     use alloc::vec::Vec;
     use std::sync::{Mutex, PoisonError};
 
-    use super::AlignedBytes;
+    use super::{AlignedBytes, SourceError};
 
     /// Bytes that are kept at most: a stripe of a transposition and what it is made from.
-    const MAX_KEPT: usize = 36 << 20;
+    const MAX_KEPT: usize = 40 << 20;
+
+    /// In pages as large as the system has: what is moved here and there in it meets many at a time, more than
+    /// a processor knows the places of.
+    pub(super) fn new(len: usize) -> Result<AlignedBytes, SourceError> {
+        let buffer = AlignedBytes::new_pages(len)?;
+        buffer.ask_for_large_pages(0, len);
+        Ok(buffer)
+    }
 
     #[derive(Debug, Default)]
     pub(super) struct Spares(Mutex<Vec<AlignedBytes>>);
@@ -173,7 +177,11 @@ mod large {
 /// Without threads and locks nothing is kept.
 #[cfg(not(feature = "std"))]
 mod small {
-    use super::AlignedBytes;
+    use super::{AlignedBytes, SourceError};
+
+    pub(super) fn new(len: usize) -> Result<AlignedBytes, SourceError> {
+        AlignedBytes::zeroed(len)
+    }
 
     pub(super) fn take(_len: usize) -> Option<AlignedBytes> {
         None

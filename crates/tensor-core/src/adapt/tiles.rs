@@ -28,9 +28,13 @@ pub(super) fn scatter(source: &[u8], base: usize, axes: &[Axis], size: usize, ou
         return;
     };
     let row = rows.to.saturating_mul(size).max(1);
-    // As many rows as a block has, or half of what there is, in lines of the source that no other thread needs.
-    let line = LINE / size.max(1);
-    let half = rows.count.div_ceil(2).next_multiple_of(line.max(1));
+    // As many rows as a block has, or half of what there is, in lines of the source that no other thread needs
+    // where there are enough.
+    let line = (LINE / size.max(1)).max(1);
+    let half = match rows.count.div_ceil(2) {
+        half if half < line => half,
+        half => half.next_multiple_of(line),
+    };
     let piece = PIECE.div_ceil(row).max(half.min(WIDE * line));
     let moved = |start: usize, out: &mut [u8]| {
         let first = start / row;
@@ -176,9 +180,13 @@ impl<'a, const N: usize, const T: usize> Tiles<'a, N, T> {
     fn block(&mut self, from: usize, to: usize, rows: &Lines<'_>, columns: &Lines<'_>) {
         for (line, column) in self.before.chunks_exact_mut(WIDE).zip(columns.places) {
             let mut line = line.as_flattened_mut();
+            let source = self.source.get(from + column.from..).unwrap_or_default();
+            if rows.longest <= GROUP {
+                copy_short(line, source, rows);
+                continue;
+            }
             for run in &rows.runs {
-                let source = self.source.get(from + column.from + run.start..);
-                let source = source.unwrap_or_default();
+                let source = source.get(run.start..).unwrap_or_default();
                 let (to, rest) = line.split_at_mut_checked(run.len).unwrap_or_default();
                 copy(to, source);
                 line = rest;
@@ -215,14 +223,44 @@ impl<'a, const N: usize, const T: usize> Tiles<'a, N, T> {
     }
 }
 
+/// Elements that are copied at a time.
+const GROUP: usize = 8;
+
 /// Copies what both have room for.
 fn copy<T: Copy>(to: &mut [T], from: &[T]) {
-    /// Elements that are worth a call.
-    const WORTH: usize = 9;
     let len = to.len().min(from.len());
-    match (to.get_mut(..len), from.get(..len)) {
-        (Some(to), Some(from)) if len >= WORTH => to.copy_from_slice(from),
-        _ => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
+    let (Some(to), Some(from)) = (to.get_mut(..len), from.get(..len)) else {
+        return;
+    };
+    let (mut groups, mut from_groups) = (to.chunks_exact_mut(GROUP), from.chunks_exact(GROUP));
+    for (to, from) in groups.by_ref().zip(from_groups.by_ref()) {
+        to.copy_from_slice(from);
+    }
+    let rest = groups.into_remainder().iter_mut();
+    for (to, from) in rest.zip(from_groups.remainder()) {
+        *to = *from;
+    }
+}
+
+/// Copies runs of at most a group one after the other: a whole group for each, of which the next covers what
+/// was too much. In the shortest each element is found by itself.
+fn copy_short<T: Copy>(mut to: &mut [T], from: &[T], lines: &Lines<'_>) {
+    const PAIR: usize = 2;
+    if lines.longest <= PAIR {
+        for (to, place) in to.iter_mut().zip(lines.places) {
+            if let Some(from) = from.get(place.from) {
+                *to = *from;
+            }
+        }
+        return;
+    }
+    for run in &lines.runs {
+        let from = from.get(run.start..).unwrap_or_default();
+        match (to.first_chunk_mut::<GROUP>(), from.first_chunk::<GROUP>()) {
+            (Some(to), Some(from)) => *to = *from,
+            _ => copy(to, from.get(..run.len).unwrap_or_default()),
+        }
+        to = to.get_mut(run.len..).unwrap_or_default();
     }
 }
 
@@ -231,6 +269,8 @@ fn copy<T: Copy>(to: &mut [T], from: &[T]) {
 struct Lines<'a> {
     places: &'a [Place],
     runs: Vec<Run>,
+    /// The length of the longest run.
+    longest: usize,
 }
 
 /// Where a run starts, and how many elements it has.
@@ -246,8 +286,13 @@ impl<'a> Lines<'a> {
             start: run.first().map_or(0, &of),
             len: run.len(),
         };
-        let runs = runs.map(run).collect();
-        Self { places, runs }
+        let runs: Vec<Run> = runs.map(run).collect();
+        let longest = runs.iter().map(|run| run.len).max().unwrap_or(0);
+        Self {
+            places,
+            runs,
+            longest,
+        }
     }
 }
 

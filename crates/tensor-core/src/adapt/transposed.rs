@@ -12,7 +12,7 @@ use crate::{AlignedBytes, DType, FileId, Order, Shape, ShapeError, Source, Sourc
 
 /// Bytes of the result that a walk asks for at a time: the more, the longer are the runs of the
 /// source that they are made from.
-const STRIPE: usize = 24 << 20;
+const STRIPE: usize = 32 << 20;
 
 /// Bytes of the source that are in memory at a time.
 const HELD: usize = 8 << 20;
@@ -27,7 +27,7 @@ const LINE: usize = 128;
 /// dims, or the reverse.
 ///
 /// Over memory the bytes are gathered in place. Over anything else parts of the source are held, of
-/// 4 MiB at most, and read in the longest runs that a window of the result allows; a walk in windows of
+/// 8 MiB at most, and read in the longest runs that a window of the result allows; a walk in windows of
 /// [`window`](Source::window) keeps those long.
 ///
 /// ```
@@ -600,11 +600,11 @@ mod tests {
         };
         // All of it.
         assert_eq!(window(&[1024, 4096], DType::F32), 16 << 20);
-        // Of 256 rows 20 fit a window: 13 windows, of which the last has 16.
-        assert_eq!(window(&[256, 300_000], DType::F32), 20 * 300_000 * 4);
+        // Of 256 rows 27 fit a window: 10 windows, of which the last has 22.
+        assert_eq!(window(&[256, 300_000], DType::F32), 26 * 300_000 * 4);
         // A row is more than a window: whole parts of it.
-        assert_eq!(window(&[2, 3, 4 << 20], DType::F32), 16 << 20);
-        let eleventh = (64u64 << 20).div_ceil(11);
-        assert_eq!(window(&[2, 64 << 20], DType::F32), eleventh * 4);
+        assert_eq!(window(&[2, 3, 4 << 20], DType::F32), 32 << 20);
+        let ninth = (65u64 << 20).div_ceil(9);
+        assert_eq!(window(&[2, 65 << 20], DType::F32), ninth * 4);
     }
 }
