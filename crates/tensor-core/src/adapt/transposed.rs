@@ -581,6 +581,25 @@ mod tests {
         }
     }
 
+    /// A row is more than a piece of work, and there are fewer of them than a cache line has elements.
+    #[test]
+    fn few_rows_go_to_several_threads() {
+        for slowest in [2u32, 5, 20] {
+            let shape = Shape::new(&[slowest.into(), 300, 1000]).unwrap();
+            let count = slowest * 300 * 1000;
+            let column_major: Vec<u8> = (0..count).flat_map(u32::to_ne_bytes).collect();
+            let source = Bytes::from(column_major);
+            let rows = Transposed::new(source, DType::U32, &shape, Order::ColumnMajor).unwrap();
+            let got = rows.read(0..rows.size()).unwrap();
+            let number = |row: u32| {
+                let (i, j, k) = (row / 300_000, row / 1000 % 300, row % 1000);
+                i + slowest * (j + 300 * k)
+            };
+            let want: Vec<u8> = (0..count).map(number).flat_map(u32::to_ne_bytes).collect();
+            assert!(got == want, "{slowest} rows");
+        }
+    }
+
     #[test]
     fn windows_are_whole_rows_of_one_length() {
         let window = |dims: &[u64], dtype: DType| {
