@@ -31,7 +31,7 @@ pub fn mapped(settings: &Settings) -> Vec<Row> {
                 sum.wrapping_add(raw::sum(&archive.read(at)))
             }));
         });
-        let theirs = Contender::new("memmap2", || {
+        let theirs = Contender::new("memmap2, the same ranges", || {
             let sum = ranges.iter().fold(0, |sum: u64, &(offset, len)| {
                 let start = offset as usize;
                 sum.wrapping_add(raw::sum(&map[start..start + len as usize]))
