@@ -112,8 +112,7 @@ mod large {
     /// Bytes that are kept at most: a stripe of a transposition and what it is made from.
     const MAX_KEPT: usize = 40 << 20;
 
-    /// In pages as large as the system has: what is moved here and there in it meets many at a time, more than
-    /// a processor knows the places of.
+    /// In pages as large as the system has, which takes far fewer page faults.
     pub(super) fn new(len: usize) -> Result<AlignedBytes, SourceError> {
         let buffer = AlignedBytes::new_pages(len)?;
         buffer.ask_for_large_pages(0, len);

@@ -90,7 +90,7 @@ fn saving(settings: &Settings, durable: bool) -> Vec<Row> {
         for (name, run) in peers {
             contenders.push(Contender::new(name, run).before(gone));
         }
-        // New pages cost what the system has at hand just then: more rounds where the disk does not even it out.
+        // Without a sync single rounds vary fourfold, so there are more of them.
         let times = race(settings.rounds(if durable { 7 } else { 15 }), contenders);
         if hashes {
             let name = format!("the slower of {raw_name} and blake3 on all cores");
